@@ -1,0 +1,124 @@
+"""Which axes tell the cells of a summary apart, and the words for their values.
+
+An axis here is a column of the table: the optimizer with those of its arguments that differ, the
+learning rate with the device of its tensor, and so on. Raw JSON never reaches a reader.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from src.analysis import format as fmt
+from src.analysis.cells import Cell
+
+Label = Callable[[Cell], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis over all cells of a summary."""
+
+    title: str
+    kind: str  # workload, compile or machine
+    labels: tuple[str, ...]  # of each cell, in the order of the cells
+
+    @property
+    def varies(self) -> bool:
+        """Whether two cells differ in it."""
+        return len(set(self.labels)) > 1
+
+
+def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
+    """Return every axis with a label for each cell, in the order in which a table shows them."""
+    workload: list[tuple[str, Label]] = [
+        *((name, _plain(name)) for name in ("model", "width", "depth", "bias", "dtype")),
+        ("optimizer", _with_arguments(cells, "optimizer")),
+        ("scheduler", _with_arguments(cells, "scheduler")),
+        ("lr", _learning_rate),
+    ]
+    compiling: list[tuple[str, Label]] = [
+        (name, _plain(f"compile_{name}")) for name in ("backend", "mode", "fullgraph", "dynamic", "cache")
+    ]
+    rest: list[tuple[str, Label]] = [(name, _plain(name)) for name in ("device", "threads", "measure")]
+    machine: list[tuple[str, Label]] = [
+        ("host", _plain("hostname", "-")),
+        ("cpu", _plain("cpu", "-")),
+        ("gpu", _plain("gpu", "-")),
+        ("torch", _plain("torch_version", "-")),
+        ("cuda", _plain("cuda_version", "-")),
+    ]
+    kinds = (("workload", workload), ("compile", compiling), ("workload", rest), ("machine", machine))
+    return tuple(
+        Axis(title, kind, tuple(label(cell) for cell in cells))
+        for kind, group in kinds
+        for title, label in group
+    )
+
+
+def implied(axes: Sequence[Axis], title: str) -> tuple[str, ...]:
+    """Return the varying axes whose labels follow from those of the axis `title`.
+
+    A choice of model sets its width and depth: showing all three would say one thing thrice. The
+    GPU likewise follows from the device.
+    """
+    followers = {"model": ("width", "depth", "bias", "dtype"), "device": ("gpu",)}[title]
+    leader = next(axis for axis in axes if axis.title == title)
+    if not leader.varies:
+        return ()
+    return tuple(
+        axis.title
+        for axis in axes
+        if axis.title in followers
+        and axis.varies
+        and len(set(zip(leader.labels, axis.labels, strict=True))) == len(set(leader.labels))
+    )
+
+
+def _plain(column: str, none: str = "null") -> Label:
+    def label(cell: Cell) -> str:
+        raw = cell.facts[column]
+        return none if raw is None else fmt.value(raw)
+
+    return label
+
+
+def _learning_rate(cell: Cell) -> str:
+    if cell.facts["lr_as_tensor"] is None:
+        return "null"
+    if not cell.facts["lr_as_tensor"]:
+        return "float"
+    device = cell.facts["lr_device"]
+    return f"{fmt.plain(device)} tensor" if device else "tensor"
+
+
+def _with_arguments(cells: Sequence[Cell], axis: str) -> Label:
+    """Return a label such as `adam(foreach=true)`: the arguments that differ for that choice."""
+    seen: dict[tuple[Any, str], set[str]] = defaultdict(set)
+    choices: dict[Any, set[str]] = defaultdict(set)
+    for cell in cells:
+        choices[cell.facts[axis]].update(_arguments(cell, axis))
+    for cell in cells:
+        arguments = _arguments(cell, axis)
+        for name in choices[cell.facts[axis]]:
+            seen[cell.facts[axis], name].add(fmt.value(arguments.get(name)))
+
+    def label(cell: Cell) -> str:
+        choice = cell.facts[axis]
+        shown = [
+            f"{fmt.plain(name)}={fmt.value(raw)}"
+            for name, raw in _arguments(cell, axis).items()
+            if raw is not None and len(seen[choice, name]) > 1
+        ]
+        return fmt.value(choice) + (f"({', '.join(shown)})" if shown else "")
+
+    return label
+
+
+def _arguments(cell: Cell, axis: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(cell.facts[f"{axis}_args"])
+    except (TypeError, ValueError):
+        return {}
+    return arguments if isinstance(arguments, dict) else {}

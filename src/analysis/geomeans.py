@@ -1,0 +1,140 @@
+"""Geometric means of speedups, one for each way of compiling, over comparable cells only.
+
+Two ways of compiling are comparable over the workloads that both ran well; a mean over different
+workloads would compare the workloads. Machines are never mixed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from src import stats
+from src.analysis.axes import Axis, implied
+from src.analysis.cells import Cell
+from src.stats import Interval
+
+_NAMED = 5  # left out workloads that a note names before it says "and n more"
+
+Group = Mapping[tuple[str, ...], int]  # workload to the index of its cell
+
+
+@dataclass(frozen=True, slots=True)
+class Geomean:
+    """The geometric mean of one way of compiling on one machine, or why there is none."""
+
+    label: str  # compile and machine axes that vary, empty when none does
+    speedup: Interval | None  # the interval is the margin of measuring these cells
+    covered: int  # workloads in it
+    total: int  # workloads that any way of compiling ran on this machine
+    note: str  # what was left out and why, empty when nothing was
+
+
+def geomeans_of(cells: Sequence[Cell], axes: Sequence[Axis]) -> tuple[Geomean, ...]:
+    """Return a geomean for each way of compiling, or one without a number for a machine that has none."""
+    result: list[Geomean] = []
+    machines = _split(range(len(cells)), axes, "machine")
+    for machine, members in machines.items():
+        groups = {
+            compiling: {key[0]: key[1] for key in _workloads(indices, axes)}
+            for compiling, indices in _split(members, axes, "compile").items()
+        }
+        result += _of_machine(cells, axes, machine, groups)
+    return tuple(result)
+
+
+def _of_machine(
+    cells: Sequence[Cell],
+    axes: Sequence[Axis],
+    machine: tuple[str, ...],
+    groups: Mapping[tuple[str, ...], Group],
+) -> list[Geomean]:
+    workloads = list(dict.fromkeys(key for group in groups.values() for key in group))
+    shared = [key for key in workloads if all(_usable(cells, group, key) for group in groups.values())]
+    place = _label(axes, "machine", machine)
+    if len(shared) < 2:
+        note = _too_few(len(shared), len(workloads), ways=len(groups))
+        return [Geomean(place, None, len(shared), len(workloads), note)]
+    missing = [
+        f"{_label(axes, 'workload', key)} ({_why(cells, axes, groups, key)})"
+        for key in workloads
+        if key not in shared
+    ]
+    return [
+        Geomean(
+            label=", ".join(filter(None, (_label(axes, "compile", compiling), place))),
+            speedup=stats.geomean_interval([_speedup(cells[group[key]]) for key in shared]),
+            covered=len(shared),
+            total=len(workloads),
+            note="left out: " + _listed(missing) if missing else "",
+        )
+        for compiling, group in groups.items()
+    ]
+
+
+def _too_few(shared: int, total: int, ways: int) -> str:
+    if total == 1:
+        return "none of a single workload"
+    by_all = " by every way of compiling" if ways > 1 else ""
+    return f"none of fewer than 2 comparable workloads: {shared} of {total} measured without fault{by_all}"
+
+
+def _usable(cells: Sequence[Cell], group: Group, key: tuple[str, ...]) -> bool:
+    return key in group and cells[group[key]].comparable
+
+
+def _speedup(cell: Cell) -> Interval:
+    if cell.speedup is None:
+        raise ValueError("a comparable cell must have a speedup")
+    return cell.speedup
+
+
+def _why(
+    cells: Sequence[Cell],
+    axes: Sequence[Axis],
+    groups: Mapping[tuple[str, ...], Group],
+    key: tuple[str, ...],
+) -> str:
+    """Return the first thing that keeps a workload from being shared."""
+    for compiling, group in groups.items():
+        where = _label(axes, "compile", compiling)
+        if key not in group:
+            return f"not run with {where}"
+        if not cells[group[key]].comparable:
+            bad = next(outcome for outcome in cells[group[key]].outcomes if outcome != "ok")
+            return f"{bad} with {where}" if where else bad
+    raise ValueError("the workload is shared")
+
+
+def _split(indices: Sequence[int], axes: Sequence[Axis], kind: str) -> dict[tuple[str, ...], list[int]]:
+    """Group indices of cells by their labels on the axes of one kind."""
+    of_kind = [axis for axis in axes if axis.kind == kind]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for index in indices:
+        groups.setdefault(tuple(axis.labels[index] for axis in of_kind), []).append(index)
+    return groups
+
+
+def _workloads(indices: Sequence[int], axes: Sequence[Axis]) -> list[tuple[tuple[str, ...], int]]:
+    of_kind = [axis for axis in axes if axis.kind == "workload"]
+    return [(tuple(axis.labels[index] for axis in of_kind), index) for index in indices]
+
+
+def _label(axes: Sequence[Axis], kind: str, labels: tuple[str, ...]) -> str:
+    """Return the labels that differ between cells, without those that follow from another."""
+    followers = {*implied(axes, "model"), *implied(axes, "device")}
+    of_kind = [axis for axis in axes if axis.kind == kind]
+    return ", ".join(
+        _named(axis, label)
+        for axis, label in zip(of_kind, labels, strict=True)
+        if axis.varies and axis.title not in followers
+    )
+
+
+def _named(axis: Axis, label: str) -> str:
+    """Return `default` for what speaks for itself and `dynamic=true` for what does not."""
+    speaks = axis.title in ("model", "dtype", "optimizer", "scheduler", "backend", "mode", "gpu")
+    return label if speaks else f"{axis.title}={label}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return "; ".join(names[:_NAMED]) + (f"; and {more} more" if more > 0 else "")

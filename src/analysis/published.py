@@ -1,0 +1,114 @@
+"""Published numbers beside ours, with the method that each number stands for.
+
+Knows nothing of files or formats.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from src.analysis.cells import Cell, Row
+from src.stats import Interval
+
+AS_PUBLISHED = "as-published method (eager step of the optimizer that was compiled)"
+SEPARATE = "separate arms (eager never compiled)"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One published or measured pair of times."""
+
+    label: str
+    eager: Interval | None  # us a step
+    compiled: Interval | None  # us a step
+    speedup: Interval | None
+    recompiles: tuple[int, int] | None
+    source: str  # where it was published and on what, empty for ours
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """The preset that all rows belong to."""
+
+    title: str | None
+    published: tuple[Mapping[str, Any], ...]
+
+
+def experiment_of(rows: Iterable[Row]) -> Experiment:
+    """Return the experiment of the rows; one without title and values when they are not all of one."""
+    titles: dict[str, None] = {}
+    published: dict[str, Mapping[str, Any]] = {}
+    names, seen = set(), set()
+    for row in rows:
+        names.add(row["experiment"])
+        if row["experiment"] is None or (row["sweep_id"], row["experiment"]) in seen:
+            continue
+        seen.add((row["sweep_id"], row["experiment"]))
+        preset = _preset(row["config"])
+        if isinstance(preset.get("title"), str):
+            titles[preset["title"]] = None
+        entries = preset.get("published")
+        for entry in entries if isinstance(entries, list) else []:
+            if isinstance(entry, dict):
+                published[json.dumps(entry, sort_keys=True)] = entry
+    if len(names) != 1 or None in names:
+        return Experiment(None, ())
+    return Experiment(next(iter(titles), None), tuple(published.values()))
+
+
+def published_lines(experiment: Experiment, cells: Sequence[Cell], labels: Sequence[str]) -> tuple[Line, ...]:
+    """Return the published values, then ours for each cell; nothing when nothing was published."""
+    if not experiment.published:
+        return ()
+    lines = [_published(entry) for entry in experiment.published]
+    for cell, label in zip(cells, labels, strict=True):
+        lines += _measured(cell, label)
+    return tuple(lines)
+
+
+def _published(entry: Mapping[str, Any]) -> Line:
+    eager, compiled = _exact(entry.get("eager_us")), _exact(entry.get("compiled_us"))
+    recompiles = entry.get("recompiles")
+    hardware = entry.get("hardware") or "hardware not stated"
+    source = entry.get("source") or "no source given"
+    return Line(
+        label=f"published: {entry.get('label') or 'no label'}",
+        eager=eager,
+        compiled=compiled,
+        speedup=Interval(eager.center / compiled.center, None, None) if eager and compiled else None,
+        recompiles=(recompiles, recompiles) if isinstance(recompiles, int) else None,
+        source=f"{hardware}; {source}",
+    )
+
+
+def _measured(cell: Cell, label: str) -> list[Line]:
+    if cell.speedup is None:
+        return []
+    prefix = f"{label}: " if label else ""
+    lines = []
+    if cell.eager_after_compile is not None:
+        lines.append(
+            Line(
+                prefix + AS_PUBLISHED,
+                cell.eager_after_compile,
+                cell.compiled,
+                cell.as_published,
+                cell.recompiles,
+                "",
+            )
+        )
+    lines.append(Line(prefix + SEPARATE, cell.eager, cell.compiled, cell.speedup, cell.recompiles, ""))
+    return lines
+
+
+def _exact(value: Any) -> Interval | None:
+    return Interval(float(value), None, None) if isinstance(value, (int, float)) and value > 0 else None
+
+
+def _preset(config: str | None) -> Mapping[str, Any]:
+    try:
+        preset = json.loads(config or "")["experiment"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return preset if isinstance(preset, dict) else {}

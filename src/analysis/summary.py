@@ -1,0 +1,84 @@
+"""Rows to a `Summary`: cells in order, the axes that vary, geomeans, published values.
+
+Numbers only; how they read is decided in `grid`. Knows nothing of files.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from src.analysis.axes import Axis, axes_of, implied
+from src.analysis.cells import Cell, Row, cells_of
+from src.analysis.geomeans import Geomean, geomeans_of
+from src.analysis.published import Line, experiment_of, published_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All that is said about a set of rows."""
+
+    title: str | None  # of the experiment, None when the rows are not of one
+    sweeps: tuple[str, ...]  # sweep ids, in order of appearance
+    cells: tuple[Cell, ...]
+    axes: tuple[Axis, ...]  # every axis; labels in the order of the cells
+    shown: tuple[Axis, ...]  # axes that vary and do not follow from another
+    constant: tuple[tuple[str, str], ...]  # title and value of each axis that does not vary
+    sizes: tuple[tuple[int, int], ...]  # parameter elements and tensors, of each size of workload
+    geomeans: tuple[Geomean, ...]
+    published: tuple[Line, ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, good or bad."""
+        return sum(len(cell.outcomes) for cell in self.cells)
+
+
+def summarize(rows: Sequence[Row]) -> Summary:
+    """Return the summary of `rows`, each with the columns `cells.ROW_COLUMNS`.
+
+    Raises:
+        ValueError: there are no rows.
+    """
+    if not rows:
+        raise ValueError("a summary needs at least one row")
+    cells = _ordered(cells_of(rows))
+    axes = axes_of(cells)
+    followers = {*implied(axes, "model"), *implied(axes, "device")}
+    shown = tuple(axis for axis in axes if axis.varies and axis.title not in followers)
+    experiment = experiment_of(rows)
+    labels = [cell_label(shown, index) for index in range(len(cells))]
+    return Summary(
+        title=experiment.title,
+        sweeps=tuple(dict.fromkeys(row["sweep_id"] for row in rows)),
+        cells=cells,
+        axes=axes,
+        shown=shown,
+        constant=tuple((axis.title, axis.labels[0]) for axis in axes if not axis.varies),
+        sizes=_sizes(rows),
+        geomeans=geomeans_of(cells, axes),
+        published=published_lines(experiment, cells, labels),
+    )
+
+
+def cell_label(shown: Sequence[Axis], index: int) -> str:
+    """Return the labels of a cell on the axes that vary, empty when none does."""
+    return ", ".join(axis.labels[index] for axis in shown)
+
+
+def _ordered(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """Sort cells by their axes from left to right, values in the order in which they appeared."""
+    axes = axes_of(cells)
+    ranks = [{label: rank for rank, label in enumerate(dict.fromkeys(a.labels))} for a in axes]
+    order = sorted(
+        range(len(cells)),
+        key=lambda i: [rank[axis.labels[i]] for axis, rank in zip(axes, ranks, strict=True)],
+    )
+    return tuple(cells[i] for i in order)
+
+
+def _sizes(rows: Sequence[Row]) -> tuple[tuple[int, int], ...]:
+    known = {
+        (row["parameters"], row["tensors"]): None
+        for row in rows
+        if row["parameters"] is not None and row["tensors"] is not None
+    }
+    return tuple(known)

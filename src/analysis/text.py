@@ -1,0 +1,164 @@
+"""A document as plain text for a terminal of a given width.
+
+A table takes the first layout that fits: a line for each cell; intervals below their numbers; the
+axes below each other as well; the axes on a line of their own above the numbers. Nothing is cut
+off: a terminal too narrow for all four wraps the lines itself.
+"""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len
+
+from src.analysis.grid import Document, Grid, Line
+
+_LABEL_ROOM = 24  # stacked labels may wrap, but not in less room than this
+
+
+def render(document: Document, width: int, *, unicode: bool = True) -> str:
+    """Return the document as text, at most `width` columns wide where that is possible."""
+    parts = [_wrapped(document.title, width), ""]
+    parts += [_wrapped(line, width) for line in document.head]
+    for grid in document.grids:
+        parts += ["", *([_wrapped(grid.title, width), ""] if grid.title else [])]
+        parts.append(_table(grid, width, unicode=unicode))
+    if document.footnotes:
+        indent = " " * (len(str(len(document.footnotes))) + 3)
+        parts.append("")
+        for number, text in enumerate(document.footnotes, 1):
+            parts.append(_wrapped(f"[{number}]".ljust(len(indent)) + text, width, indent))
+    text = "\n".join(parts) + "\n"
+    return text if unicode else _ascii(text)
+
+
+def _ascii(text: str) -> str:
+    drawn = text.replace("─", "-").replace("±", "+-")
+    return drawn.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _wrapped(text: str, width: int, indent: str = "  ") -> str:
+    return "\n".join(_lines(text, max(width, 20), indent))
+
+
+def _lines(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=True) or [""]
+
+
+Item = list[str]
+"""The lines of one item of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A table cut into items, before it is drawn."""
+
+    gap: int  # spaces between columns
+    titles: list[Item]
+    rows: list[list[Item]]
+    heads: list[str]  # a line above the titles and above each row, empty when labels are columns
+
+    def widths(self) -> list[int]:
+        """Return the width of each column."""
+        return [
+            max(cell_len(text) for item in (title, *(row[i] for row in self.rows)) for text in (*item, ""))
+            for i, title in enumerate(self.titles)
+        ]
+
+    def width(self) -> int:
+        """Return the width of the table, without its heads."""
+        widths = self.widths()
+        return sum(widths) + self.gap * (len(widths) - 1)
+
+
+def _table(grid: Grid, width: int, *, unicode: bool) -> str:
+    if not unicode:
+        grid = _ascii_grid(grid)
+    for layout in _layouts(grid, width):
+        if layout.width() <= width:
+            break
+    numbers = [column.number for column in grid.columns]
+    return "\n".join(_drawn(layout, [False] * (len(layout.titles) - len(numbers)) + numbers, width))
+
+
+def _layouts(grid: Grid, width: int) -> Iterator[_Layout]:
+    """Return the layouts from the widest to the narrowest."""
+    no_heads = [""] * (1 + len(grid.lines))
+    labels = [[[label] for label in line.labels] for line in grid.lines]
+    titles = [[title] for title in grid.label_titles]
+
+    one_line = [[[" ".join(parts)] for parts in _entries(line)] for line in grid.lines]
+    rows = [label + entries for label, entries in zip(labels, one_line, strict=True)]
+    yield _Layout(2, titles + [[c.title] for c in grid.columns], rows, no_heads)
+
+    entries = [[_narrow(parts) for parts in _entries(line)] for line in grid.lines]
+    narrow = [list(c.narrow) for c in grid.columns]
+    rows = [label + items for label, items in zip(labels, entries, strict=True)]
+    yield _Layout(2, titles + narrow, rows, no_heads)
+
+    numbers = _Layout(2, narrow, entries, no_heads)
+    widest = max((cell_len(label) for line in grid.lines for label in line.labels), default=0)
+    room = width - numbers.width() - numbers.gap
+    if grid.label_titles and room >= min(widest, _LABEL_ROOM):
+        stacked = [
+            [part for label in line.labels for part in _lines(label, room, "  ")] for line in grid.lines
+        ]
+        rows = [[label, *items] for label, items in zip(stacked, entries, strict=True)]
+        yield _Layout(2, [list(grid.label_titles), *narrow], rows, no_heads)
+
+    heads = [
+        _wrapped(", ".join(names), width) for names in (grid.label_titles, *(x.labels for x in grid.lines))
+    ]
+    for gap in (2, 1):
+        yield _Layout(gap, narrow, entries, heads)
+
+
+def _entries(line: Line) -> list[tuple[str, ...]]:
+    """Return the entries with the numbers of the footnotes at the end of the last one."""
+    marks = (f"[{', '.join(map(str, line.notes))}]",) if line.notes else ()
+    return [*line.entries[:-1], (*line.entries[-1], *marks)]
+
+
+def _narrow(parts: Sequence[str]) -> Item:
+    return [line for text in parts for line in _lines(text, 16, "")]
+
+
+def _ascii_grid(grid: Grid) -> Grid:
+    """Return the grid as it will be drawn, so that columns are as wide as what stands in them."""
+    lines = tuple(
+        replace(
+            line,
+            labels=tuple(map(_ascii, line.labels)),
+            entries=tuple(tuple(map(_ascii, parts)) for parts in line.entries),
+        )
+        for line in grid.lines
+    )
+    return replace(grid, lines=lines)
+
+
+def _drawn(layout: _Layout, numbers: Sequence[bool], width: int) -> Iterator[str]:
+    widths = layout.widths()
+    tall = any(len(item) > 1 for row in layout.rows for item in row)
+
+    def lines(items: Sequence[Item], *, bottom: bool = False) -> Iterator[str]:
+        height = max(map(len, items))
+        padded = [[""] * (height - len(i)) + i if bottom else i + [""] * (height - len(i)) for i in items]
+        for parts in zip(*padded, strict=True):
+            aligned = map(_aligned, parts, widths, numbers)
+            yield (" " * layout.gap).join(aligned).rstrip()
+
+    if layout.heads[0]:
+        yield layout.heads[0]
+    yield from lines(layout.titles, bottom=True)
+    yield "─" * min(layout.width(), width)
+    for i, (head, row) in enumerate(zip(layout.heads[1:], layout.rows, strict=True)):
+        if tall and i > 0:
+            yield ""
+        if head:
+            yield head
+        yield from lines(row)
+
+
+def _aligned(text: str, width: int, number: bool) -> str:
+    space = " " * (width - cell_len(text))
+    return space + text if number else text + space

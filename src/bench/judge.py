@@ -1,0 +1,131 @@
+"""From block times and what was compiled to columns: medians, intervals, warnings, verdict, gate.
+
+Pure: takes numbers, returns columns; needs no torch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from src.bench.timing import Timing
+from src.record import WARNINGS
+from src.stats import spread, verdict
+
+NOISY_SPREAD = 0.10
+"""Interquartile range over median above which `torch.utils.benchmark` warns too (its common.py)."""
+
+DRIFT = 0.05
+"""Change of an arm's median from the first third of the rounds to the last that is reported."""
+
+HIGH_LOAD = 0.5
+"""Load average per CPU at the start of a run that is reported."""
+
+INVALIDATING = ("never_compiled", "fell_back_to_eager", "recompiling")
+"""Warnings that leave no compiled step to compare."""
+
+CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How the run went, apart from the times."""
+
+    device: str
+    mode: str
+    compiles: bool
+    """False when the compiled arm is a second eager one."""
+    graphs: int
+    limit_hit: bool
+    warm: bool
+    """Whether the compiled arm stopped compiling before it was timed."""
+    compilations_while_timing: int
+    cudagraph_skips: int
+    cache_asked_warm: bool
+    cache_misses: int
+    enough_steps: bool
+    """Whether every arm took the asked-for warm-up steps before it was timed."""
+    finite: bool
+    load_per_cpu: float
+
+
+def times(timing: Timing) -> dict[str, Any]:
+    """Return the columns of every arm's times."""
+    columns: dict[str, Any] = {"rounds": timing.rounds, "timing_s": timing.seconds}
+    for name, arm in timing.arms.items():
+        median = arm.median_us
+        columns |= {
+            f"{name}_us": median.center,
+            f"{name}_us_low": median.low,
+            f"{name}_us_high": median.high,
+            f"{name}_mean_us": arm.mean_us,
+            f"{name}_block_us": list(arm.block_us),
+            f"{name}_steps_per_block": arm.steps_per_block,
+        }
+    return columns
+
+
+def judge(
+    timing: Timing, conduct: Conduct, *, min_effect: float, min_speedup: float | None
+) -> dict[str, Any]:
+    """Return the columns of speedup, warnings, verdict and gate.
+
+    A gate asks for a speedup that is real: an invalid verdict fails it whatever the ratio.
+    """
+    speedup = timing.speedup("eager", "compiled")
+    warnings = _warnings(timing, conduct)
+    invalid = next((name for name in INVALIDATING if name in warnings), None)
+    gate = None
+    if min_speedup is not None:
+        gate = "passed" if invalid is None and speedup.center >= min_speedup else "failed"
+    return {
+        "speedup": speedup.center,
+        "speedup_low": speedup.low,
+        "speedup_high": speedup.high,
+        "min_effect": min_effect,
+        "verdict": "invalid" if invalid else verdict(speedup, min_effect),
+        "verdict_reason": invalid,
+        "warnings": warnings,
+        "gate": gate,
+    }
+
+
+def _warnings(timing: Timing, conduct: Conduct) -> list[str]:
+    present = _conduct_warnings(conduct) | _time_warnings(timing)
+    unknown = sorted(set(present) - set(WARNINGS))
+    if unknown:
+        raise KeyError(f"warnings without an explanation in src/record.py: {', '.join(unknown)}")
+    return [name for name in WARNINGS if present.get(name)]
+
+
+def _conduct_warnings(c: Conduct) -> dict[str, bool]:
+    return {
+        "never_compiled": c.compiles and c.graphs == 0,
+        "fell_back_to_eager": c.limit_hit,
+        "recompiling": not c.warm,
+        "recompiled_while_timing": c.compilations_while_timing > 0,
+        "cudagraphs_skipped": c.device == "cuda" and c.mode in CUDAGRAPH_MODES and c.cudagraph_skips > 0,
+        "cpu_modes_same_code": c.compiles and c.device == "cpu" and c.mode != "default",
+        "cache_not_warm": c.compiles and c.cache_asked_warm and c.cache_misses > 0,
+        "early_steps": c.device == "cpu" and not c.enough_steps,
+        "non_finite_parameters": not c.finite,
+        "high_load": c.load_per_cpu > HIGH_LOAD,
+    }
+
+
+def _time_warnings(timing: Timing) -> dict[str, bool]:
+    blocks = [arm.block_us for arm in timing.arms.values()]
+    return {
+        "too_few_rounds": timing.speedup("eager", "compiled").low is None,
+        "not_converged": not timing.converged,
+        "noisy": any(spread(b) > NOISY_SPREAD for b in blocks),
+        "drift": any(drifts(b) for b in blocks),
+    }
+
+
+def drifts(block_us: Sequence[float]) -> bool:
+    """Return whether the median of the last third of the blocks is more than `DRIFT` off the first's."""
+    third = len(block_us) // 3
+    if third == 0:
+        return False
+    first, last = sorted(block_us[:third])[third // 2], sorted(block_us[-third:])[third // 2]
+    return abs(last / first - 1) > DRIFT

@@ -1,0 +1,126 @@
+"""Every private torch API that stepsweep uses, and what each returns.
+
+Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the source of 2.9.1.
+`tests/bench/test_torch_private.py` fails when one of them changes.
+
+* `torch._dynamo.utils.get_compilation_metrics()`: list of `CompilationMetrics`, one per attempt to
+  compile a frame, newest 64 only, so it must be drained every step. `compile_id` is
+  `<frame>/<attempt>`; `graph_op_count` None or 0 for a frame without operations; `fail_type` is
+  "Unsupported" for the attempt that the recompile limit refused, whose `co_name` is None; records
+  of `is_runtime` True are not compilations. Fields were added from 2.9 to 2.13, none removed.
+* `torch._dynamo.utils.counters`: nested counters; `graph_break[reason]`,
+  `inductor.cudagraph_skips`, `aot_autograd.autograd_cache_hit|miss`.
+* `torch._inductor.cpp_builder.get_cpp_compiler()`: path or name of the C++ compiler, raises
+  `InvalidCxxCompiler` when there is none. It looks the compiler up by running it.
+* `torch.utils._triton.has_triton()`: bool, whether inductor can compile for the GPU.
+* Folders `fxgraph` and `aotautograd` of the inductor cache hold compiled graphs; all others hold
+  what belongs to the machine (probes, precompiled headers) or is found through those two.
+"""
+
+from dataclasses import dataclass
+
+import torch._dynamo.utils as dynamo_utils
+from torch._inductor import cpp_builder
+from torch._inductor.exc import InvalidCxxCompiler
+from torch.utils import _triton
+
+GRAPH_CACHE_FOLDERS = ("fxgraph", "aotautograd")
+"""Folders in the inductor cache without which a compile is cold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One attempt of Dynamo to compile one frame."""
+
+    frame: str
+    """Frame number, unique in the process."""
+    attempt: int
+    """0 for the first compilation of the frame, then counting recompilations."""
+    function: str | None
+    """Name of the frame's function."""
+    operations: int
+    """Operations in its graph; 0 when the frame has none."""
+    failure: str | None
+    """First line of why it failed; None when it did not."""
+    guard: str | None
+    """Guard whose failure caused the recompilation, as torch words it."""
+    seconds: float
+    """Compile time of the frame by torch's own count, in s."""
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether a graph with operations was compiled."""
+        return self.failure is None and self.operations > 0
+
+    @property
+    def hit_limit(self) -> bool:
+        """Whether torch refused the attempt because of its recompile limit."""
+        return self.failure is not None and "recompile limit" in self.failure.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What torch counted since the last `clear`."""
+
+    graph_breaks: dict[str, int]
+    """Number of graph breaks by the first line of their reason."""
+    cudagraph_skips: int
+    cache_hits: int
+    cache_misses: int
+
+
+def clear() -> None:
+    """Forget all compilations and counts so far."""
+    dynamo_utils.clear_compilation_metrics()
+    dynamo_utils.counters.clear()
+
+
+def drain() -> list[Compilation]:
+    """Return the compilations since the last `drain` or `clear`, and forget them."""
+    records = [r for r in dynamo_utils.get_compilation_metrics() if not r.is_runtime]
+    dynamo_utils.clear_compilation_metrics()
+    return [_compilation(record) for record in records if record.compile_id is not None]
+
+
+def _compilation(record: dynamo_utils.CompilationMetrics) -> Compilation:
+    frame, _, attempt = str(record.compile_id).rpartition("/")
+    failure = None
+    if record.fail_type is not None:
+        failure = f"{record.fail_type}: {record.fail_reason or ''}".splitlines()[0]
+    return Compilation(
+        frame=frame,
+        attempt=int(attempt),
+        function=record.co_name,
+        operations=record.graph_op_count or 0,
+        failure=failure,
+        guard=record.recompile_reason,
+        seconds=record.entire_frame_compile_time_s or 0.0,
+    )
+
+
+def counts() -> Counts:
+    """Return what torch counted since the last `clear`."""
+    counters = dynamo_utils.counters
+    breaks: dict[str, int] = {}
+    for reason, number in counters["graph_break"].items():
+        first = str(reason).splitlines()[0]
+        breaks[first] = breaks.get(first, 0) + number
+    return Counts(
+        graph_breaks=breaks,
+        cudagraph_skips=counters["inductor"]["cudagraph_skips"],
+        cache_hits=counters["aot_autograd"]["autograd_cache_hit"],
+        cache_misses=counters["aot_autograd"]["autograd_cache_miss"],
+    )
+
+
+def cxx_compiler() -> str | None:
+    """Return the C++ compiler that inductor uses, None when there is none."""
+    try:
+        return cpp_builder.get_cpp_compiler()
+    except InvalidCxxCompiler:
+        return None
+
+
+def has_triton() -> bool:
+    """Return whether inductor can compile for the GPU."""
+    return _triton.has_triton()

@@ -1,0 +1,229 @@
+"""The row: one flat, versioned, documented Arrow schema.
+
+Every column states its unit and meaning once, here. A value that does not exist is null. Opinions
+that need more than one row (break-even steps, geomeans) are derived by `analysis`, not stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+STATUSES = ("ok", "failed", "timed_out", "crashed", "interrupted", "unsupported", "excluded")
+"""ok: measured. failed: an exception. timed_out: over `limits.run_seconds`. crashed: the process
+ended by a signal or an exit. interrupted: Ctrl-C. unsupported: cannot work here, with the reason.
+excluded: left out on request."""
+
+GOOD_STATUSES = ("ok", "unsupported", "excluded")
+"""Statuses that do not make a sweep's exit code 1."""
+
+VERDICTS = ("faster", "slower", "no_difference", "invalid")
+
+WARNINGS: dict[str, str] = {
+    "too_few_rounds": "too few rounds for a 95 % interval",
+    "not_converged": "measure.max_seconds ended the timing before the interval was as narrow as asked",
+    "noisy": "the interquartile range of the block times is above 10 % of their median",
+    "drift": "the block times of an arm moved over the rounds",
+    "recompiled_while_timing": "torch compiled while the arms were timed",
+    "recompiling": "the compiled arm still compiled at the end of the warm-up",
+    "fell_back_to_eager": "torch's recompile limit was reached: some steps ran eager",
+    "never_compiled": "torch compiled no graph with operations: the compiled arm ran eager",
+    "cache_not_warm": "compile.cache is warm, but graphs were missing from the cache",
+    "cudagraphs_skipped": "the mode asks for CUDA graphs, torch skipped them",
+    "cpu_modes_same_code": "on a CPU all modes generate the same code",
+    "early_steps": "the warm-up was too short for measure.warm_up_steps: a later step may be slower or faster",
+    "non_finite_parameters": "parameters became infinite or NaN",
+    "high_load": "the machine had other load at the start of the run",
+}
+"""Names of the doubts that a row may carry, and what each means to a reader."""
+
+
+class RecordError(ValueError):
+    """A row does not fit the schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: name, Arrow type, unit (empty when it has none) and meaning."""
+
+    name: str
+    type: pa.DataType
+    unit: str
+    meaning: str
+
+
+_TEXT, _INT, _FLOAT, _BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+_TEXTS, _FLOATS = pa.list_(pa.string()), pa.list_(pa.float64())
+_TIME = pa.timestamp("us", tz="UTC")
+
+_IDENTITY = (
+    Column("schema_version", _INT, "", "version of this schema"),
+    Column("sweep_id", _TEXT, "", "sweep the run belongs to"),
+    Column("run_key", _TEXT, "", "hash of what is measured; equal for equal configurations"),
+    Column("job", _INT, "", "number of the run in its sweep, from 0"),
+    Column("experiment", _TEXT, "", "preset in experiments/, null without one"),
+    Column("started_at", _TIME, "", "start of the run"),
+    Column("wall_s", _FLOAT, "s", "whole run: process, compile, timing"),
+    Column("overrides", _TEXTS, "", "command line overrides of the run"),
+    Column("config", _TEXT, "", "whole configuration as JSON"),
+    Column("stepsweep_version", _TEXT, "", "version of stepsweep"),
+    Column("stepsweep_commit", _TEXT, "", "git commit of stepsweep, +dirty if edited; null outside git"),
+)
+
+_AXES = (
+    Column("model", _TEXT, "", "choice of model"),
+    Column("width", _INT, "", "model.width"),
+    Column("depth", _INT, "", "model.depth"),
+    Column("bias", _BOOL, "", "model.bias"),
+    Column("dtype", _TEXT, "", "dtype of parameters and gradients"),
+    Column("parameters", _INT, "", "number of parameter elements"),
+    Column("tensors", _INT, "", "number of parameter tensors"),
+    Column("optimizer", _TEXT, "", "choice of optimizer"),
+    Column("optimizer_args", _TEXT, "", "arguments of the optimizer as JSON; null ones are torch's choice"),
+    Column("scheduler", _TEXT, "", "choice of learning rate scheduler"),
+    Column("scheduler_args", _TEXT, "", "arguments of the scheduler as JSON"),
+    Column("lr_as_tensor", _BOOL, "", "learning rate held in a 0-d tensor"),
+    Column("lr_device", _TEXT, "", "device of the learning rate tensor; null for a float"),
+    Column("compile_backend", _TEXT, "", "backend of torch.compile; none compiles nothing"),
+    Column("compile_mode", _TEXT, "", "mode of torch.compile"),
+    Column("compile_fullgraph", _BOOL, "", "fullgraph of torch.compile"),
+    Column("compile_dynamic", _BOOL, "", "dynamic of torch.compile; null is torch's choice"),
+    Column("compile_cache", _TEXT, "", "cold or warm on-disk compile cache, as asked for"),
+    Column("device", _TEXT, "", "device of the parameters: cpu or cuda"),
+    Column("threads", _INT, "", "CPU threads of torch"),
+    Column("seed", _INT, "", "seed of parameters and gradients"),
+    Column("measure", _TEXT, "", "choice of measure"),
+)
+
+_OUTCOME = (
+    Column("status", _TEXT, "", "one of " + ", ".join(STATUSES)),
+    Column("reason", _TEXT, "", "why the status is not ok, in words"),
+    Column("stage", _TEXT, "", "stage in which the run ended when not ok"),
+    Column("error", _TEXT, "", "traceback or end of the run's output, when not ok"),
+    Column("verdict", _TEXT, "", "one of " + ", ".join(VERDICTS) + "; null unless timed"),
+    Column("verdict_reason", _TEXT, "", "why the verdict is invalid"),
+    Column("warnings", _TEXTS, "", "named doubts about the numbers"),
+    Column("gate", _TEXT, "", "passed or failed; null without gate.min_speedup or a number"),
+    Column("gate_min_speedup", _FLOAT, "", "gate.min_speedup"),
+)
+
+
+def _arm(name: str, what: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{name}_us", _FLOAT, "us", f"median time of {what} over the rounds"),
+        Column(f"{name}_us_low", _FLOAT, "us", f"lower end of the 95 % interval of {name}_us"),
+        Column(f"{name}_us_high", _FLOAT, "us", f"upper end of the 95 % interval of {name}_us"),
+        Column(f"{name}_mean_us", _FLOAT, "us", f"mean time of {what} over the rounds"),
+        Column(f"{name}_block_us", _FLOATS, "us", f"time of {what} in each round's block"),
+        Column(f"{name}_steps_per_block", _INT, "", f"steps in a block of {what}"),
+    )
+
+
+_TIMES = (
+    *_arm("eager", "an eager step"),
+    *_arm("compiled", "a compiled step"),
+    *_arm("eager_after_compile", "an eager step of an optimizer that was compiled before"),
+    Column("speedup", _FLOAT, "", "median over the rounds of eager time / compiled time"),
+    Column("speedup_low", _FLOAT, "", "lower end of the 95 % interval of speedup"),
+    Column("speedup_high", _FLOAT, "", "upper end of the 95 % interval of speedup"),
+    Column("min_effect", _FLOAT, "", "a speedup closer to 1 than this is no difference"),
+    Column("timed_from_step", _INT, "", "fewest optimizer steps that an arm took before it was timed"),
+    Column("rounds", _INT, "", "timed rounds; each times every arm for one block"),
+    Column("timing_s", _FLOAT, "s", "time spent on the rounds, calibration included"),
+)
+
+_COMPILE = (
+    Column("trace_steps", _INT, "", "steps of the trace"),
+    Column("graphs", _INT, "", "compiled graphs with operations in the trace; 0: nothing was compiled"),
+    Column("recompiles", _INT, "", "those of the graphs that are not the first of their frame"),
+    Column("recompile_reasons", _TEXTS, "", "guard that failed, for each of those recompiles"),
+    Column("recompiles_all_frames", _INT, "", "the same over all frames, also without operations"),
+    Column("recompiles_warm_up", _INT, "", "recompiles after the trace, before the timing"),
+    Column("recompiles_timing", _INT, "", "compilations while the arms were timed"),
+    Column("recompile_limit_hit", _BOOL, "", "torch's recompile limit was reached: steps ran eager"),
+    Column("graph_breaks", _INT, "", "graph breaks in the trace"),
+    Column("graph_break_reasons", _TEXTS, "", "first line of the reason of each graph break"),
+    Column("failed_frames", _INT, "", "frames that torch could not compile in the trace"),
+    Column("cudagraph_skips", _INT, "", "CUDA graphs that torch skipped in the trace"),
+    Column("compile_s", _FLOAT, "s", "first call of the compiled arm, wall time"),
+    Column("compile_torch_s", _FLOAT, "s", "compile time of the first call by torch's own count"),
+    Column("recompile_torch_s", _FLOAT, "s", "compile time of the later calls by torch's own count"),
+    Column("toolchain_s", _FLOAT, "s", "one-time probe of the compiler toolchain, once per sweep"),
+    Column("cache_hits", _INT, "", "compiled graphs found in the on-disk cache"),
+    Column("cache_misses", _INT, "", "compiled graphs not found in the on-disk cache"),
+    Column("cache_bytes", _INT, "bytes", "size the run added to its compile cache"),
+)
+
+_MACHINE = (
+    Column("hostname", _TEXT, "", "host"),
+    Column("platform", _TEXT, "", "operating system and kernel"),
+    Column("cpu", _TEXT, "", "CPU model"),
+    Column("cpu_count", _INT, "", "CPUs this process may use"),
+    Column("memory_bytes", _INT, "bytes", "memory of the host"),
+    Column("load_average", _FLOAT, "", "1-minute load average at the start of the run"),
+    Column("python_version", _TEXT, "", "Python"),
+    Column("torch_version", _TEXT, "", "torch"),
+    Column("triton_version", _TEXT, "", "Triton; null when not installed"),
+    Column("cxx_compiler", _TEXT, "", "C++ compiler that inductor uses, first line of its version"),
+    Column("gpu", _TEXT, "", "GPU model; null on a CPU run, like the four that follow"),
+    Column("gpu_uuid", _TEXT, "", "GPU UUID"),
+    Column("gpu_capability", _TEXT, "", "CUDA compute capability"),
+    Column("gpu_memory_bytes", _INT, "bytes", "memory of the GPU"),
+    Column("gpu_driver", _TEXT, "", "GPU driver"),
+    Column("cuda_version", _TEXT, "", "CUDA that torch was built for; null in a CPU build"),
+    Column("torch_environment", _TEXT, "", "environment variables that steer torch, as JSON"),
+)
+
+COLUMNS: tuple[Column, ...] = (*_IDENTITY, *_AXES, *_OUTCOME, *_TIMES, *_COMPILE, *_MACHINE)
+
+AXES: tuple[str, ...] = tuple(c.name for c in _AXES if c.name not in ("parameters", "tensors"))
+"""Columns that say what was measured; rows equal in all of them measured the same thing."""
+
+MACHINE_FACTS: tuple[str, ...] = ("hostname", "cpu", "gpu", "torch_version", "cuda_version")
+"""Columns that must agree before two rows are put into one number."""
+
+_BY_NAME = {column.name: column for column in COLUMNS}
+
+
+def schema(*, documented: bool = True) -> pa.Schema:
+    """Return the Arrow schema, with unit and meaning as field metadata when `documented`."""
+    return pa.schema(
+        [
+            pa.field(
+                column.name,
+                column.type,
+                metadata={"unit": column.unit, "meaning": column.meaning} if documented else None,
+            )
+            for column in COLUMNS
+        ],
+        metadata={"stepsweep_schema_version": str(SCHEMA_VERSION)},
+    )
+
+
+def unit(name: str) -> str:
+    """Return the unit of the column `name`, empty when it has none."""
+    return _BY_NAME[name].unit
+
+
+def to_table(row: Mapping[str, Any]) -> pa.Table:
+    """Turn one row into a one-row Arrow table with every column; what `row` lacks is null.
+
+    Raises:
+        RecordError: the row has a column that the schema lacks, a value of the wrong type, or a
+            status that is not one of `STATUSES`.
+    """
+    unknown = sorted(set(row) - set(_BY_NAME))
+    if unknown:
+        raise RecordError(f"row has unknown columns: {', '.join(unknown)}")
+    if row.get("status") not in STATUSES:
+        raise RecordError(f"status must be one of {', '.join(STATUSES)}: got {row.get('status')!r}")
+    arrays = []
+    for column in COLUMNS:
+        try:
+            arrays.append(pa.array([row.get(column.name)], type=column.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise RecordError(f"{column.name} does not fit {column.type}: {error}") from error
+    return pa.Table.from_arrays(arrays, schema=schema())

@@ -1,0 +1,47 @@
+"""The command line: one run, or a sweep with `-m`.
+
+command line -> check every run -> Hydra starts a job per run -> job: RunSpec -> process -> row
+                                                              -> summary of the rows, exit code
+"""
+
+import sys
+from pathlib import Path
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from src.paths import share_root
+from src.sweep import command_line
+
+
+@hydra.main(version_base="1.3", config_path=str(share_root() / "conf"), config_name="config")
+def run_job(config: DictConfig) -> float:
+    """Turn one composed configuration into one row; return the objective for the sweeper."""
+    from src.sweep import job  # noqa: PLC0415  # only where something is measured
+
+    hydra_config = HydraConfig.get()
+    multirun = hydra_config.mode == RunMode.MULTIRUN
+    measured = job.Job(
+        spec=command_line.spec_of(config),
+        number=hydra_config.job.num if multirun else 0,
+        overrides=tuple(hydra_config.overrides.task),
+        log=Path(hydra_config.runtime.output_dir) / "run.log",
+    )
+    row = job.run(measured)
+    value = row.get(measured.spec.objective)
+    return float("nan") if value is None else float(value)
+
+
+def entry() -> None:
+    """Run the command line, print the summary, and exit with the sweep's code."""
+    from src.sweep import session  # noqa: PLC0415
+
+    sys.exit(session.run(sys.argv[1:], run_job))
+
+
+command_line.register()
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,167 @@
+"""Statistics of timed blocks: floats in, numbers out.
+
+Knows nothing of torch, rows or files. No outlier is dropped.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import fmean, median, stdev
+
+LEVEL = 0.95
+"""Confidence level of every interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A centre with an interval at `LEVEL`; `low` and `high` are None when there is none."""
+
+    center: float
+    low: float | None
+    high: float | None
+
+    @property
+    def relative_width(self) -> float:
+        """Width of the interval as a part of the centre, infinite when there is no interval."""
+        if self.low is None or self.high is None or self.center == 0:
+            return math.inf
+        return (self.high - self.low) / abs(self.center)
+
+
+@lru_cache(maxsize=4096)
+def median_ranks(n: int) -> tuple[int, int] | None:
+    """Return the 0-based ranks of the order statistics that bound the median of `n` values.
+
+    The interval between them covers the population median with at least `LEVEL`, whatever the
+    distribution: the number of values below the median is Binomial(n, 1/2) (the sign test's
+    interval; Conover, Practical Nonparametric Statistics, section 3.2). None when `n` < 6, for
+    which even the whole range covers less than 95 %.
+    """
+    tail, rank = 0, -1
+    bound = (1 - LEVEL) / 2 * 2**n
+    for k in range(n // 2):
+        tail += math.comb(n, k)
+        if tail > bound:
+            break
+        rank = k
+    return None if rank < 0 else (rank, n - 1 - rank)
+
+
+def median_interval(values: Sequence[float]) -> Interval:
+    """Return the median of `values` with its distribution-free interval.
+
+    Raises:
+        ValueError: `values` is empty.
+    """
+    if not values:
+        raise ValueError("values must not be empty")
+    ranks = median_ranks(len(values))
+    if ranks is None:
+        return Interval(median(values), None, None)
+    ordered = sorted(values)
+    return Interval(median(ordered), ordered[ranks[0]], ordered[ranks[1]])
+
+
+def paired_speedup(baseline: Sequence[float], other: Sequence[float]) -> Interval:
+    """Return the median of `baseline[i] / other[i]` with its interval.
+
+    Pairing by round cancels what slows both arms of a round alike (clocks, other load).
+
+    Raises:
+        ValueError: the two have different lengths or are empty.
+    """
+    return median_interval([b / o for b, o in zip(baseline, other, strict=True)])
+
+
+def geomean(values: Sequence[float]) -> float:
+    """Return the geometric mean of positive `values`.
+
+    Raises:
+        ValueError: `values` is empty or has one that is not positive.
+    """
+    if not values or min(values) <= 0:
+        raise ValueError("geomean needs positive values")
+    return math.exp(fmean(math.log(v) for v in values))
+
+
+def log_t_interval(values: Sequence[float]) -> Interval:
+    """Return the geometric mean of positive `values` with Student's t interval of their logarithms.
+
+    For one value per process: blocks inside a process share its luck (memory layout, clocks), so
+    only the spread over processes says what another process would give. One value has no interval.
+
+    Raises:
+        ValueError: `values` is empty or has one that is not positive.
+    """
+    center = geomean(values)
+    if len(values) == 1:
+        return Interval(values[0], None, None)
+    from scipy.special import stdtrit  # noqa: PLC0415 - takes a third of a second, rarely needed
+
+    quantile = float(stdtrit(len(values) - 1, (1 + LEVEL) / 2))
+    half = quantile * stdev(map(math.log, values)) / math.sqrt(len(values))
+    return Interval(center, center * math.exp(-half), center * math.exp(half))
+
+
+def quotient(numerator: Interval, denominator: Interval) -> Interval:
+    """Return the quotient of two positive quantities that were measured independently.
+
+    The half widths of the logarithms add as the sides of a right triangle, below and above apart.
+    """
+    center = numerator.center / denominator.center
+    n, d = _log_margins(numerator), _log_margins(denominator)
+    if n is None or d is None:
+        return Interval(center, None, None)
+    return Interval(
+        center, center * math.exp(-math.hypot(n[0], d[1])), center * math.exp(math.hypot(n[1], d[0]))
+    )
+
+
+def geomean_interval(intervals: Sequence[Interval]) -> Interval:
+    """Return the geometric mean of independent positive quantities, with the margin of measuring them.
+
+    The interval says how well these quantities are known, nothing about quantities left out. There
+    is none when one of the quantities has none.
+
+    Raises:
+        ValueError: `intervals` is empty or has a centre that is not positive.
+    """
+    center = geomean([i.center for i in intervals])
+    margins = [m for m in map(_log_margins, intervals) if m is not None]
+    if len(margins) < len(intervals):
+        return Interval(center, None, None)
+    below, above = (math.hypot(*side) / len(margins) for side in zip(*margins, strict=True))
+    return Interval(center, center * math.exp(-below), center * math.exp(above))
+
+
+def _log_margins(interval: Interval) -> tuple[float, float] | None:
+    """Return how far the ends lie from the centre in logarithms; None when there are no ends."""
+    low, center, high = interval.low, interval.center, interval.high
+    if low is None or high is None or min(low, center, high) <= 0:
+        return None
+    return math.log(center / low), math.log(high / center)
+
+
+def verdict(speedup: Interval, min_effect: float) -> str:
+    """Return `faster`, `slower` or `no_difference`.
+
+    The whole interval must lie beyond 1 by at least `min_effect` (as a ratio, so that a swap of
+    the arms swaps the verdict). Without an interval there is no difference to claim.
+    """
+    if speedup.low is None or speedup.high is None:
+        return "no_difference"
+    if speedup.low > 1 + min_effect:
+        return "faster"
+    if speedup.high < 1 / (1 + min_effect):
+        return "slower"
+    return "no_difference"
+
+
+def spread(values: Sequence[float]) -> float:
+    """Return the interquartile range of `values` as a part of their median."""
+    ordered = sorted(values)
+    n = len(ordered)
+    quarter = n // 4
+    middle = median(ordered)
+    return (ordered[n - 1 - quarter] - ordered[quarter]) / middle if middle else 0.0

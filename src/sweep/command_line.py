@@ -1,0 +1,240 @@
+"""The command line before anything is measured: every run of it is composed and checked.
+
+Hydra composes all jobs of a sweep before the first starts, so a wrong type or an unknown choice
+ends it early; a value out of range would only surface when its job starts, hours later perhaps.
+Here all runs are checked by both, and the user's mistakes are told in one or two lines.
+"""
+
+import itertools
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import CompactHydraException, HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from src import paths
+from src.rules import SpecError
+from src.spec import (
+    OPTIMIZERS,
+    SCHEDULERS,
+    CompileSpec,
+    MeasureSpec,
+    ModelSpec,
+    RunSpec,
+    from_config,
+)
+
+PRESETS = "experiments"
+"""Config group of the presets, and their folder."""
+
+
+GROUPS = ("model", "optimizer", "scheduler", "compile", "measure", PRESETS)
+
+_MULTIRUN = {"-m", "--multirun"}
+_INFORMATION = {
+    *("-h", "--help", "--hydra-help", "--version", "-c", "--cfg", "-i", "--info"),
+    *("-sc", "--shell-completion"),
+}
+
+
+class UsageError(Exception):
+    """The command line is wrong; the message is what the user reads."""
+
+
+class SpecUsageError(CompactHydraException):
+    """A `SpecError` in a job: Hydra prints its message without a traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a command line asks for."""
+
+    specs: tuple[RunSpec, ...]
+    """Every run, in the order of their job numbers; empty when a sweeper chooses them one by one."""
+    fixed: tuple[str, ...]
+    """Overrides that all runs share."""
+    sweep_id: str
+    output_dir: Path
+    keep_cache: bool
+
+
+@cache
+def new_sweep_id() -> str:
+    """Return this process's sweep id: UTC second and 32 random bits.
+
+    The random part keeps apart sweeps that start in the same second on any number of hosts.
+    """
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+
+
+def register() -> None:
+    """Register the schema and the resolvers that `conf/` uses."""
+    store = ConfigStore.instance()
+    store.store(name="run_schema", node=RunSpec)
+    schemas: dict[str, Mapping[str, type]] = {
+        "model": {"model": ModelSpec},
+        "compile": {"compile": CompileSpec},
+        "measure": {"measure": MeasureSpec},
+        "optimizer": OPTIMIZERS,
+        "scheduler": SCHEDULERS,
+    }
+    for group, nodes in schemas.items():
+        for name, node in nodes.items():
+            store.store(group=f"schema/{group}", name=name, node=node)
+    # Cached in the config, so that every job of a sweep, in whatever process, sees the same id.
+    OmegaConf.register_new_resolver("sweep_id", new_sweep_id, use_cache=True, replace=True)
+    OmegaConf.register_new_resolver(
+        "default_output_dir", lambda: str(paths.output_dir()), use_cache=True, replace=True
+    )
+    OmegaConf.register_new_resolver("share_root_url", lambda: paths.share_root().as_uri(), replace=True)
+
+
+def spec_of(config: DictConfig) -> RunSpec:
+    """Return the checked `RunSpec` of a job's configuration.
+
+    Raises:
+        SpecUsageError: a rule is broken; only seen where the runs could not be checked before.
+    """
+    try:
+        return from_config(config)
+    except SpecError as error:
+        raise SpecUsageError(str(error)) from None
+
+
+def check(arguments: list[str]) -> Plan | None:
+    """Compose and check every run of a command line.
+
+    Returns:
+        The plan, or None when the command line only asks Hydra for information (`--help`, `--cfg`,
+        shell completion, ...).
+
+    Raises:
+        UsageError: the command line is wrong.
+    """
+    flags = {a.partition("=")[0] for a in arguments if a.startswith("-")}
+    if flags & _INFORMATION:
+        return None
+    if flags - _MULTIRUN:
+        # Hydra's other flags change where the configuration comes from; it has to check itself.
+        return Plan((), (), new_sweep_id(), paths.output_dir(), keep_cache=False)
+    try:
+        return _check([a for a in arguments if a not in _MULTIRUN], multirun=bool(flags))
+    except SpecError as error:
+        raise UsageError(str(error)) from None
+    except HydraException as error:  # of the override parser
+        raise UsageError(_in_two_lines(error)) from None
+
+
+def _check(arguments: list[str], *, multirun: bool) -> Plan:
+    parsed = OverridesParser.create().parse_overrides(arguments)
+    for override in parsed:
+        _check_override(override, multirun=multirun)
+    with initialize_config_dir(str(paths.share_root() / "conf"), version_base="1.3"):
+        fixed = [_for_check(o) for o in parsed if not o.is_sweep_override()]
+        full = _compose(fixed)
+        sweeper = full.hydra.sweeper
+        if sweeper.get("params") and not multirun:
+            name = full.experiment.name or "this preset"
+            raise UsageError(f"experiments={name} is a sweep: add -m to run it")
+        if not sweeper._target_.endswith(".BasicSweeper"):
+            return _plan([from_config(_without_hydra(full))], parsed, known=False)
+        specs = [
+            from_config(_without_hydra(_compose(overrides)))
+            for overrides in _expand(parsed, sweeper.get("params") or {})
+        ]
+    return _plan(specs, parsed, known=True)
+
+
+def _compose(overrides: list[str]) -> DictConfig:
+    try:
+        return compose("config", overrides, return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
+        # Hydra raises a bare ValueError for a group that is set to null.
+        raise UsageError(_in_two_lines(error)) from None
+
+
+def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool) -> Plan:
+    first = specs[0]
+    return Plan(
+        tuple(specs) if known else (),
+        tuple(
+            f"{o.get_key_element()}={o.get_value_element_as_str()}"
+            for o in parsed
+            if not o.is_sweep_override()
+        ),
+        first.sweep_id,
+        Path(first.output_dir),
+        keep_cache=any(s.compile.keep_cache for s in specs),
+    )
+
+
+def _without_hydra(config: DictConfig) -> DictConfig:
+    with open_dict(config):
+        del config["hydra"]
+    return config
+
+
+def _check_override(override: Override, *, multirun: bool) -> None:
+    line, group = override.input_line, override.key_or_group
+    if override.is_sweep_override():
+        if not multirun:
+            raise UsageError(f"{line} has several values: add -m to sweep over them")
+        if group == PRESETS:
+            raise UsageError(f"{PRESETS} must be one preset, each is a sweep of its own: got {line}")
+    elif group in GROUPS and not override.is_delete():
+        value = override.value()
+        if value is None or isinstance(value, list):
+            raise UsageError(f"{group} must be the name of one choice: got {line}")
+
+
+def _for_check(override: Override, value: str | None = None) -> str:
+    """Return an override that adds a key where there is none.
+
+    Hydra's own word on an unknown key does not say which keys there are; added, `from_config`
+    finds it and does.
+    """
+    line = override.input_line or ""
+    if value is not None:
+        line = f"{override.get_key_element()}={value}"
+    name = override.key_or_group
+    left_alone = "/" in name or name in GROUPS or name.startswith("hydra.")
+    return line if left_alone or line.startswith(("+", "~")) else f"++{line}"
+
+
+def _expand(parsed: list[Override], params: Mapping[str, str]) -> Iterator[list[str]]:
+    """Yield the overrides of each job as Hydra's BasicSweeper does: last word on a key wins."""
+    from_preset = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])
+    axes: dict[str, list[str]] = {}
+    for override in [*from_preset, *parsed]:
+        if override.is_sweep_override() and not override.is_discrete_sweep():
+            raise UsageError(f"{override.input_line} needs a sweeper that chooses values, such as Optuna's")
+        if override.is_discrete_sweep():
+            values = [_for_check(override, value) for value in override.sweep_string_iterator()]
+        else:
+            values = [_for_check(override)]
+        axes[override.get_key_element()] = values
+    for name, values in axes.items():
+        if not values:
+            raise UsageError(f"{name} has no value to sweep over")
+    yield from map(list, itertools.product(*axes.values()))
+
+
+def _in_two_lines(error: Exception) -> str:
+    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+    if isinstance(cause, OmegaConfBaseException) and cause.full_key:
+        return f"{cause.full_key}: {str(cause.msg or cause).splitlines()[0]}"
+    told = str(error).partition("Config search path")[0]
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    if isinstance(error, yaml.YAMLError):
+        return " ".join(lines)
+    return "\n".join([lines[0], ", ".join(lines[1:])]).replace("':, ", "': ").strip()

@@ -1,0 +1,189 @@
+"""A fresh process for each call, forked from a server that has torch loaded already.
+
+A compiled benchmark cannot share a process: recompile limits, caches and compile times leak from
+one run to the next. Importing torch and its compiler takes seconds; a fork of a process that did
+takes milliseconds. CUDA cannot be used after a fork once it was touched, so the server must not
+touch it: with `PYTORCH_NVML_BASED_CUDA_CHECK=1` torch asks the driver's NVML instead.
+
+The child leads a session of its own. Ctrl-C in the terminal does not reach it; the parent ends the
+whole session, compiler processes included, and the child ends itself when its parent is gone.
+"""
+
+import contextlib
+import faulthandler
+import importlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+PRELOAD = [
+    "torch",
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    "src.bench.child",
+    # A child runs the main module again under another name; what that imports is loaded here once.
+    "src.sweep.command_line",
+]
+
+_RETURNED = "returned"
+_RAISED = "raised"
+_MESSAGE = "message"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended."""
+
+    how: str
+    """returned, raised, timed_out or crashed."""
+    reason: str | None
+    """In words; None when it returned."""
+    error: str | None = None
+    """Traceback of an exception."""
+    exception: str | None = None
+    """Name of the exception's class."""
+
+
+def call(
+    target: str,
+    payload: Any,
+    *,
+    environment: Mapping[str, str],
+    log: Path,
+    seconds: float,
+    on_message: Callable[[str, Any], None],
+) -> Ended:
+    """Call `target(payload, report)` in a fresh process and wait for its end.
+
+    Args:
+        target: `module:function`, imported in the child.
+        payload: picklable argument.
+        environment: variables set in the child before the target's module is imported anew.
+        log: file that receives the child's output.
+        seconds: the child is killed after this time.
+        on_message: receives what the target passes to `report(kind, value)`, as it comes.
+
+    An exception in this process while it waits, `KeyboardInterrupt` included, kills the child.
+    """
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # before the server starts; see above
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(
+        target=_child, args=(there, target, payload, dict(environment), str(log)), daemon=False
+    )
+    try:
+        child.start()  # waits for the server, which the first call starts
+        there.close()
+        return _attend(child, here, time.monotonic() + seconds, seconds, on_message)
+    finally:
+        _kill(child)
+        here.close()
+
+
+def _attend(
+    child: ForkServerProcess,
+    messages: Connection,
+    deadline: float,
+    seconds: float,
+    on_message: Callable[[str, Any], None],
+) -> Ended:
+    while True:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            return Ended("timed_out", f"over the time limit of {seconds:g} s (limits.run_seconds)")
+        ready = wait([messages, child.sentinel], remaining)
+        if messages in ready:
+            try:
+                kind, value = messages.recv()
+            except (EOFError, ConnectionResetError):
+                child.join()
+                return Ended("crashed", _exit_reason(child.exitcode))
+            if kind == _RETURNED:
+                return Ended("returned", None)
+            if kind == _RAISED:
+                name, reason, error = value
+                return Ended("raised", reason, error, name)
+            on_message(*value)
+        elif ready and not messages.poll():
+            child.join()
+            return Ended("crashed", _exit_reason(child.exitcode))
+
+
+def _exit_reason(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        hint = ", perhaps for want of memory" if name == "SIGKILL" else ""
+        return f"the run's process was killed by {name}{hint}"
+    return f"the run's process exited with code {code} before it had finished"
+
+
+def _kill(child: ForkServerProcess) -> None:
+    """Kill what is left of the child's session, and the child."""
+    if child.pid is None:
+        return
+    # There is no such group when all of it has ended, or before the child leads it.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    if child.is_alive():
+        child.kill()
+    child.join()
+
+
+def _child(messages: Connection, target: str, payload: Any, environment: dict[str, str], log: str) -> None:
+    os.setsid()
+    _end_with_parent()
+    _redirect_output(log)
+    os.environ.update(environment)
+    try:
+        module, _, function = target.partition(":")
+        getattr(importlib.import_module(module), function)(
+            payload, lambda kind, value: messages.send((_MESSAGE, (kind, value)))
+        )
+    except Exception as error:  # becomes the row of this run
+        traceback.print_exc()
+        reason = f"{type(error).__name__}: {_first_line(error)}"
+        messages.send((_RAISED, (type(error).__name__, reason, traceback.format_exc())))
+    else:
+        messages.send((_RETURNED, None))
+    messages.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Without interpreter shutdown: nothing of the run is needed any more, and CUDA takes its time.
+    os._exit(0)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else "no message"
+
+
+def _redirect_output(log: str) -> None:
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+    faulthandler.enable()
+
+
+def _end_with_parent() -> None:
+    """Kill this session when the parent is gone, however it went."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()

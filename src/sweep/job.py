@@ -1,0 +1,176 @@
+"""One Hydra job: a `RunSpec` becomes exactly one row, whatever happens to the run."""
+
+import json
+import shutil
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from src import provenance, record, store
+from src.spec import RunSpec
+from src.sweep import caches, isolate
+
+_TAIL_BYTES = 8000
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What identifies one run in its sweep."""
+
+    spec: RunSpec
+    number: int
+    overrides: tuple[str, ...]
+    log: Path
+    """File that receives the output of the run's process."""
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Measure in a fresh process, write the row, and return it.
+
+    Ctrl-C ends the run: its row is written with status `interrupted`, then `KeyboardInterrupt`
+    goes on.
+
+    Raises:
+        OSError: the row could not be written.
+        KeyboardInterrupt: after the row was written.
+    """
+    start = time.monotonic()
+    row = _identity(job)
+    interrupted = False
+    try:
+        row |= _measure(job)
+    except KeyboardInterrupt:
+        interrupted = True
+        row |= {"status": "interrupted", "reason": "ended by Ctrl-C or a signal to stepsweep"}
+    row["wall_s"] = time.monotonic() - start
+    store.write(Path(job.spec.output_dir), row)
+    if interrupted:
+        raise KeyboardInterrupt
+    return row
+
+
+def _identity(job: Job) -> dict[str, Any]:
+    spec = job.spec
+    return {
+        "schema_version": record.SCHEMA_VERSION,
+        "sweep_id": spec.sweep_id,
+        "run_key": spec.run_key(),
+        "job": job.number,
+        "experiment": spec.experiment.name,
+        "started_at": datetime.now(UTC),
+        "overrides": list(job.overrides),
+        "config": spec.to_json(),
+        "stepsweep_version": provenance.stepsweep_version(),
+        "stepsweep_commit": provenance.stepsweep_commit(),
+        "model": spec.model.name,
+        "width": spec.model.width,
+        "depth": spec.model.depth,
+        "bias": spec.model.bias,
+        "dtype": spec.model.dtype,
+        "optimizer": spec.optimizer.name,
+        "optimizer_args": json.dumps(spec.optimizer.arguments()),
+        "scheduler": spec.scheduler.name,
+        "scheduler_args": json.dumps(spec.scheduler.arguments()),
+        "lr_as_tensor": spec.lr_as_tensor,
+        "lr_device": spec.lr_device if spec.lr_as_tensor else None,
+        "compile_backend": spec.compile.backend,
+        "compile_mode": spec.compile.mode,
+        "compile_fullgraph": spec.compile.fullgraph,
+        "compile_dynamic": spec.compile.dynamic,
+        "compile_cache": spec.compile.cache,
+        "device": None if spec.device == "auto" else spec.device,
+        "threads": spec.threads,
+        "seed": spec.seed,
+        "measure": spec.measure.name,
+        "gate_min_speedup": spec.gate.min_speedup,
+    }
+
+
+def _measure(job: Job) -> dict[str, Any]:
+    """Run the child with a cache of its own and return the columns that this gave."""
+    spec = job.spec
+    found = _Found()
+    try:
+        cache = caches.prepare(
+            Path(spec.output_dir),
+            spec.sweep_id,
+            f"{spec.run_key()}-{job.number}",
+            warm=spec.compile.cache == "warm",
+            probe=lambda folder: _probe_toolchain(job, folder),
+        )
+    except OSError as error:
+        return {"status": "failed", "reason": f"compile cache: {error}", "stage": "cache"}
+    try:
+        ended = isolate.call(
+            "src.bench.child:measure",
+            spec,
+            environment=cache.environment(),
+            log=job.log,
+            seconds=spec.limits.run_seconds,
+            on_message=found.receive,
+        )
+        columns = found.facts | _outcome(ended, found.stage, job.log)
+        columns |= {"toolchain_s": cache.toolchain_s, "cache_bytes": cache.grown_bytes()}
+    finally:
+        if cache.temporary and not spec.compile.keep_cache:
+            shutil.rmtree(cache.folder, ignore_errors=True)
+    return columns
+
+
+@dataclass
+class _Found:
+    """What the child has reported so far."""
+
+    stage: str = "starting"
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def receive(self, kind: str, value: Any) -> None:
+        if kind == "stage":
+            self.stage = value
+        else:
+            self.facts |= value
+
+
+def _outcome(ended: isolate.Ended, stage: str, log: Path) -> dict[str, Any]:
+    if ended.how == "returned":
+        return {"status": "ok"}
+    if ended.exception == "Unsupported":
+        reason = (ended.reason or "").removeprefix("Unsupported: ")
+        return {"status": "unsupported", "reason": reason, "stage": stage}
+    status = {"raised": "failed"}.get(ended.how, ended.how)
+    return {
+        "status": status,
+        "reason": ended.reason,
+        "stage": stage,
+        "error": ended.error or _tail(log),
+        # A run that did not end has no verdict, even if it got as far as timing.
+        "verdict": None,
+    }
+
+
+def _tail(log: Path) -> str | None:
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            return file.read().decode(errors="replace") or None
+    except OSError:
+        return None
+
+
+def _probe_toolchain(job: Job, folder: Path) -> float | None:
+    """Probe the compiler in `folder`; a probe that fails leaves the answer to the run itself."""
+    if job.spec.compile.backend != "inductor":
+        return None
+    seconds: list[float] = []
+    isolate.call(
+        "src.bench.toolchain:probe",
+        job.spec,
+        environment={"TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")},
+        log=job.log,
+        seconds=job.spec.limits.run_seconds,
+        on_message=lambda kind, value: seconds.append(value) if kind == "seconds" else None,
+    )
+    return seconds[0] if seconds else None

@@ -1,0 +1,128 @@
+"""Progress of a sweep: one line per finished run, and a bar with the time left on a terminal.
+
+The row files are the truth: this looks at the sweep's folder once in a while, so it shows runs of
+any launcher, on this host or another. It looks seldom, and redraws seldom, because it shares the
+machine with what is being timed.
+"""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bar
+
+from src import store
+from src.analysis import format as formatted
+from src.stats import Interval
+from src.sweep.command_line import Plan
+
+LOOK_SECONDS = 1.0
+REDRAW_PER_SECOND = 0.5
+
+_SHOWN = (
+    *("job", "status", "reason", "verdict", "verdict_reason", "warnings", "gate", "overrides"),
+    *("model", "optimizer", "scheduler", "compile_mode", "recompiles"),
+    *("eager_us", "compiled_us", "speedup", "speedup_low", "speedup_high"),
+)
+
+
+class Progress:
+    """Shows the rows of a sweep as they appear, while it is entered."""
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        """Get ready to show `plan` on `console`; rows that are there already are not shown."""
+        self._folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
+        self._total = len(plan.specs) or None
+        self._fixed = set(plan.fixed)
+        self._console = console
+        self._seen: set[Path] = set(store.row_files(self._folder)) if self._folder.exists() else set()
+        self._done = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
+        self._bar = Bar(
+            TextColumn("runs"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            refresh_per_second=REDRAW_PER_SECOND,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+
+    def __enter__(self) -> "Progress":
+        """Say what starts, and begin to look."""
+        runs = "runs" if self._total is None else f"{self._total} run{'s' * (self._total != 1)}"
+        self._console.print(f"sweep {self._folder.name.removeprefix('sweep=')}: {runs}", highlight=False)
+        self._task = self._bar.add_task("runs", total=self._total)
+        self._bar.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Show the rows that came last."""
+        self._stop.set()
+        self._thread.join()
+        self._look()
+        self._bar.stop()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(LOOK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        if not self._folder.exists():
+            return
+        new = [f for f in store.row_files(self._folder) if f not in self._seen]
+        if not new:
+            return
+        self._seen.update(new)
+        table, unreadable = store.read(new, list(_SHOWN))
+        for row in table.to_pylist():
+            self._done += 1
+            of = f"/{self._total}" if self._total else ""
+            self._console.print(
+                f"[{self._done}{of}] {line(row, self._fixed)}", markup=False, highlight=False, soft_wrap=True
+            )
+        for path, why in unreadable.items():
+            self._console.print(f"{path.name}: {escape(why)}", highlight=False)
+        self._bar.update(self._task, completed=self._done)
+
+
+def line(row: dict[str, Any], fixed: set[str]) -> str:
+    """Return what one finished run was and gave, on one line; all runs share the overrides `fixed`."""
+    parts = [label(row, fixed)]
+    if row["status"] != "ok":
+        parts.append(f"{row['status']}: {row['reason']}")
+        return "  ".join(parts)
+    speedup = Interval(row["speedup"], row["speedup_low"], row["speedup_high"])
+    parts += [
+        f"eager {formatted.time_us(row['eager_us'])}",
+        f"compiled {formatted.time_us(row['compiled_us'])}",
+        f"{formatted.ratio(speedup)} {formatted.bounds(speedup)}".rstrip(),
+        row["verdict"] if row["verdict"] != "invalid" else f"invalid: {row['verdict_reason']}",
+    ]
+    if row["recompiles"] is not None:
+        parts.append(f"{row['recompiles']} recompile{'s' * (row['recompiles'] != 1)}")
+    if row["warnings"]:
+        parts.append(f"({', '.join(row['warnings'])})")
+    if row["gate"] == "failed":
+        parts.append("gate failed")
+    return "  ".join(parts)
+
+
+def label(row: dict[str, Any], fixed: set[str]) -> str:
+    """Return what sets the run apart: its own overrides, or its main choices when it has none."""
+    own = [o for o in row["overrides"] if o not in fixed]
+    return " ".join(own) or f"{row['model']} {row['optimizer']} {row['scheduler']} {row['compile_mode']}"

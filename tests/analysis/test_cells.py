@@ -1,0 +1,111 @@
+"""Rows become cells: what is one number, what is kept apart, what never enters."""
+
+import json
+
+import pytest
+
+from src import stats
+from src.analysis.cells import NOT_TIMED, ROW_COLUMNS, cells_of, outcome
+from src.stats import Interval
+from tests.rows import bad, row, times
+
+
+class TestGrouping:
+    def test_rows_that_differ_in_the_seed_are_one_cell(self):
+        """Repeats over seeds and sweeps are repeats of one cell."""
+        (cell,) = cells_of([row(seed=0), row(seed=1), row(seed=1, sweep_id="second")])
+        assert cell.used == 3
+
+    @pytest.mark.parametrize("change", [{"width": 8}, {"torch_version": "2.12.0"}, {"hostname": "lab2"}, {"gpu": "A100"}])
+    def test_other_axes_and_machines_are_other_cells(self, change):
+        """Two machines or torch versions are never put into one number."""
+        assert len(cells_of([row(), row(**change)])) == 2
+
+    def test_arguments_are_compared_as_values(self):
+        """The order of keys and arguments left to torch make no difference."""
+        args = ({"lr": 0.1, "eps": 1e-8}, {"eps": 1e-8, "lr": 0.1, "foreach": None})
+        assert len(cells_of([row(optimizer_args=json.dumps(a)) for a in args])) == 1
+
+    def test_a_run_that_crashed_before_it_knew_its_machine_joins_the_machine_of_its_sweep(self):
+        """A crash must not look like another machine."""
+        nowhere = dict.fromkeys(("hostname", "cpu", "gpu", "torch_version", "cuda_version"))
+        (cell,) = cells_of([row(), bad("crashed", "SIGSEGV", **nowhere)])
+        assert cell.outcomes == ("ok", "crashed")
+
+    def test_it_stays_apart_where_two_machines_are_possible(self):
+        """No guess which machine it was."""
+        nowhere = dict.fromkeys(("hostname", "cpu", "gpu", "torch_version", "cuda_version"))
+        assert len(cells_of([row(), row(hostname="lab2"), bad("crashed", "SIGSEGV", **nowhere)])) == 3
+
+
+class TestNumbers:
+    def test_one_row_shows_its_own_interval_and_verdict(self):
+        """A single row is not estimated again."""
+        (cell,) = cells_of([row(verdict="no_difference", eager_us_low=239.0, eager_us_high=245.0)])
+        assert cell.eager == Interval(240.0, 239.0, 245.0)
+        assert cell.verdict == "no_difference"
+
+    def test_several_rows_are_a_geomean_with_a_t_interval(self):
+        """The interval over rows comes from the spread of the rows."""
+        rows = [row(seed=i, **times(240.0, 240.0 / s)) for i, s in enumerate((1.9, 2.0, 2.2))]
+        (cell,) = cells_of(rows)
+        expected = stats.log_t_interval([1.9, 2.0, 2.2])
+        assert cell.speedup.center == pytest.approx(expected.center)
+        assert cell.speedup.low == pytest.approx(expected.low)
+
+    def test_the_verdict_of_several_rows_comes_from_their_interval(self):
+        """Three rows that say faster by little and differ by much are no difference together."""
+        rows = [row(seed=i, verdict="faster", **times(100.0 * s, 100.0)) for i, s in enumerate((1.02, 1.5, 1.1))]
+        assert cells_of(rows)[0].verdict == "no_difference"
+
+    def test_invalid_and_failed_rows_never_enter(self):
+        """Wild numbers of an invalid row leave the cell as it is without that row."""
+        good = row()
+        wild = row(seed=1, verdict="invalid", verdict_reason="ran eager", **times(1e9, 1.0))
+        (cell,) = cells_of([good, wild, bad("failed", "OOM", seed=2)])
+        assert cell.speedup == cells_of([good])[0].speedup
+        assert cell.outcomes == ("ok", "invalid", "failed")
+        assert cell.reasons == ("invalid: ran eager", "failed: OOM")
+        assert not cell.comparable
+
+    def test_a_cell_without_an_ok_row_has_no_number(self):
+        """Null, never 0, infinity or -1."""
+        (cell,) = cells_of([bad("unsupported", "needs CUDA")])
+        numbers = (cell.eager, cell.compiled, cell.speedup, cell.break_even, cell.recompiles, cell.verdict)
+        assert numbers == (None,) * 6
+
+    def test_recompiles_are_a_range_where_they_differ(self):
+        """Counts are exact: they are not averaged."""
+        (cell,) = cells_of([row(recompiles=8), row(seed=1, recompiles=4)])
+        assert cell.recompiles == (4, 8)
+
+    def test_an_ok_row_without_times_is_not_timed(self):
+        """A row may end ok and still have no number."""
+        assert outcome(row(speedup=None)) == NOT_TIMED
+
+    def test_the_method_of_publications_is_a_ratio_of_its_own(self):
+        """Eager steps of a compiled optimizer take 600 us here, the compiled step 120."""
+        after = {"eager_after_compile_us": 600.0, "eager_after_compile_us_low": 594.0}
+        (cell,) = cells_of([row(**after, eager_after_compile_us_high=606.0)])
+        assert cell.as_published.center == 5
+        assert cell.speedup.center == 2
+
+
+class TestBreakEven:
+    def test_compile_seconds_over_seconds_saved_per_step(self):
+        """3.6 s of compile and 120 us saved a step: 30,000 steps."""
+        (cell,) = cells_of([row(compile_s=3.6)])
+        assert cell.break_even.center == pytest.approx(30_000)
+        # speedup 1.98: saves 240 * (1 - 1/1.98) = 118.79 us a step
+        assert cell.break_even.high == pytest.approx(3.6e6 / 118.787879)
+
+    @pytest.mark.parametrize("verdict", ["slower", "no_difference"])
+    def test_nothing_saved_is_never_earned_back(self, verdict):
+        """Without a verdict of faster there is no number."""
+        assert cells_of([row(verdict=verdict)])[0].break_even is None
+
+
+class TestRowColumns:
+    def test_block_times_are_not_read(self):
+        """A summary of many runs must not load every block."""
+        assert not [name for name in ROW_COLUMNS if name.endswith("_block_us")]

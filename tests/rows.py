@@ -1,0 +1,85 @@
+"""Valid rows for tests: one plausible run, and what differs from it."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from src import record
+
+START = datetime(2025, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """Return a whole row of a run that ended well, with `changes`."""
+    job = changes.get("job", 0)
+    made: dict[str, Any] = dict.fromkeys(column.name for column in record.COLUMNS)
+    made |= {
+        "schema_version": record.SCHEMA_VERSION,
+        "sweep_id": "first",
+        "run_key": f"{job:012x}",
+        "job": job,
+        "started_at": START + timedelta(seconds=10 * job),
+        "wall_s": 9.5,
+        "overrides": [],
+        "config": config(),
+        "stepsweep_version": "0.1.0",
+        "model": "mlp",
+        "width": 1024,
+        "depth": 10,
+        "bias": False,
+        "dtype": "float32",
+        "parameters": 10_485_760,
+        "tensors": 10,
+        "optimizer": "adam",
+        "optimizer_args": json.dumps({"lr": 0.01, "foreach": None}),
+        "scheduler": "none",
+        "scheduler_args": "{}",
+        "lr_as_tensor": False,
+        "compile_backend": "inductor",
+        "compile_mode": "default",
+        "compile_fullgraph": False,
+        "compile_cache": "cold",
+        "device": "cuda",
+        "threads": 8,
+        "seed": 0,
+        "measure": "default",
+        "status": "ok",
+        "verdict": "faster",
+        "warnings": [],
+        "min_effect": 0.01,
+        "rounds": 20,
+        "timing_s": 3.0,
+        "trace_steps": 12,
+        "graphs": 1,
+        "recompiles": 0,
+        "recompile_reasons": [],
+        "compile_s": 3.61,
+        "hostname": "lab1",
+        "cpu": "Xeon 8480",
+        "gpu": "NVIDIA H200",
+        "torch_version": "2.13.0",
+        "cuda_version": "13.0",
+    }
+    made |= times(eager=240.0, compiled=120.0)
+    return made | changes
+
+
+def times(eager: float, compiled: float, margin: float = 0.01) -> dict[str, Any]:
+    """Return the columns of both arms and of the speedup, with intervals of +-`margin`."""
+    values = {"eager_us": eager, "compiled_us": compiled, "speedup": eager / compiled}
+    ends = {f"{n}_low": v * (1 - margin) for n, v in values.items()}
+    return values | ends | {f"{n}_high": v * (1 + margin) for n, v in values.items()}
+
+
+def bad(status: str, reason: str, **changes: Any) -> dict[str, Any]:
+    """Return a row of a run that was not measured."""
+    nothing = ("verdict", "recompiles", "recompile_reasons", "compile_s", "trace_steps", "graphs", "warnings")
+    made = row(status=status, reason=reason)
+    made |= dict.fromkeys((*times(1, 1), *nothing))
+    return made | changes
+
+
+def config(experiment: dict[str, Any] | None = None) -> str:
+    """Return a whole configuration as JSON, as far as the analysis reads it."""
+    preset = experiment or {"name": None, "title": None, "published": []}
+    return json.dumps({"seed": 0, "experiment": preset})
