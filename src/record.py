@@ -34,7 +34,7 @@ WARNINGS: dict[str, str] = {
     "cache_not_warm": "compile.cache is warm, but graphs were missing from the cache",
     "cudagraphs_skipped": "the mode asks for CUDA graphs, torch skipped them",
     "cpu_modes_same_code": "on a CPU all modes generate the same code",
-    "early_steps": "the warm-up was too short for measure.warm_up_steps: a later step may be slower or faster",
+    "early_steps": "the warm-up ended before measure.warm_up_steps: later steps may be slower or faster",
     "non_finite_parameters": "parameters became infinite or NaN",
     "high_load": "the machine had other load at the start of the run",
 }

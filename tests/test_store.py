@@ -12,7 +12,7 @@ import pytest
 from src import record, store
 from tests.rows import row
 
-HOSTILE = "a, \"b\" '; DROP TABLE\n=cmd() é 漢 \x1b[31m % & _ # { } ~ ^ \\ $"
+HOSTILE = 'a, "b" \'; DROP TABLE\n=cmd() é 漢 \x1b[31m % & _ # { } ~ ^ \\ $'
 
 
 class TestWrite:
@@ -105,7 +105,9 @@ class TestRead:
         "table",
         [
             pa.table({"schema_version": [1], "run_key": ["a"], "status": ["ok"], "width": ["wide"]}),
-            pa.table([[1], ["a"], ["ok"], [1], [2]], ["schema_version", "run_key", "status", "width", "width"]),
+            pa.table(
+                [[1], ["a"], ["ok"], [1], [2]], ["schema_version", "run_key", "status", "width", "width"]
+            ),
             pa.table({"schema_version": [1], "run_key": ["a"], "status": [b"\xff\xfe"]}),
         ],
         ids=["wrong type", "column twice", "not UTF-8"],

@@ -117,18 +117,21 @@ def _canonical(row: Row) -> dict[str, Any]:
 def _with_machine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Fill in the machine of rows that ended before they could say where they ran.
 
-    Only where the other rows of the sweep leave no doubt: one machine, for that device.
+    Only where the other rows of the sweep leave no doubt: one machine that fits what is known.
     """
-    known: dict[tuple[Any, Any], set[tuple[Any, ...]]] = defaultdict(set)
+    names = ("device", "threads", *record.MACHINE_FACTS)
+    known: dict[Any, set[tuple[Any, ...]]] = defaultdict(set)
     for row in rows:
         if row["torch_version"] is not None:
-            known[row["sweep_id"], row["device"]].add(tuple(row[n] for n in record.MACHINE_FACTS))
+            known[row["sweep_id"]].add(tuple(row[name] for name in names))
     for row in rows:
-        candidates = known[row["sweep_id"], row["device"]]
-        if row["torch_version"] is None and row["status"] != OK and len(candidates) == 1:
-            facts = dict(zip(record.MACHINE_FACTS, next(iter(candidates)), strict=True))
-            if all(row[name] in (None, facts[name]) for name in record.MACHINE_FACTS):
-                row.update(facts)
+        if row["torch_version"] is not None or row["status"] == OK:
+            continue
+        told = {name: row[name] for name in names if row[name] is not None}
+        candidates = [dict(zip(names, machine, strict=True)) for machine in known[row["sweep_id"]]]
+        fitting = [facts for facts in candidates if told.items() <= facts.items()]
+        if len(fitting) == 1:
+            row.update(fitting[0])
     return rows
 
 

@@ -48,6 +48,11 @@ class Grid:
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
 
+    @property
+    def note_at(self) -> int:
+        """Return the item of a line that carries the footnotes: its end, or its label before numbers."""
+        return len(self.label_titles) - 1 if self.columns[-1].number else -1
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -56,6 +61,7 @@ class Document:
     title: str
     head: tuple[str, ...]  # sentences above the tables
     grids: tuple[Grid, ...]
+    remarks: tuple[str, ...]  # sentences below the tables
     footnotes: tuple[str, ...]  # the first is number 1
 
 
@@ -72,10 +78,16 @@ class _Footnotes:
 def document_of(summary: Summary, filters: Sequence[str] = ()) -> Document:
     """Return the words of a summary; `filters` are the conditions that its rows met."""
     notes = _Footnotes()
-    grids = [_cells(summary, notes), _geomeans(summary.geomeans, notes)]
+    grids, remarks = [_cells(summary, notes)], []
+    if any(geomean.speedup for geomean in summary.geomeans):
+        grids.append(_geomeans(summary.geomeans, notes))
+    else:
+        remarks = list(dict.fromkeys(f"Geomean of the speedups: {g.note}." for g in summary.geomeans))
     if summary.published:
         grids.append(_published(summary.published, notes))
-    return Document(_title(summary), _head(summary, filters), tuple(grids), tuple(notes.numbers))
+    return Document(
+        _title(summary), _head(summary, filters), tuple(grids), tuple(remarks), tuple(notes.numbers)
+    )
 
 
 def outcome_entry(cell: Cell) -> Entry:
@@ -128,7 +140,7 @@ def _models(summary: Summary) -> list[str]:
     """Return sizes: one for all, or what each choice of model stands for."""
     if len(summary.sizes) == 1:
         parameters, tensors = summary.sizes[0]
-        return [f"Workload: {fmt.count(parameters)} parameters in {_counted(tensors, 'tensor')}."]
+        return [f"Workload: {parameters:,} parameters in {_counted(tensors, 'tensor')}."]
     followers = [axis for axis in summary.axes if axis.title in implied(summary.axes, "model")]
     if not followers:
         return []
@@ -202,7 +214,7 @@ def _published(published: Sequence[PublishedLine], notes: _Footnotes) -> Grid:
         Line(
             (fmt.plain(line.label),),
             _pair(line.eager, line.compiled, line.speedup, line.recompiles),
-            (notes.add(f"published on {fmt.plain(line.source)}"),) if line.source else (),
+            (notes.add(f"published; {fmt.plain(line.source)}"),) if line.source else (),
         )
         for line in published
     )

@@ -70,15 +70,15 @@ def published_lines(experiment: Experiment, cells: Sequence[Cell], labels: Seque
 def _published(entry: Mapping[str, Any]) -> Line:
     eager, compiled = _exact(entry.get("eager_us")), _exact(entry.get("compiled_us"))
     recompiles = entry.get("recompiles")
-    hardware = entry.get("hardware") or "hardware not stated"
-    source = entry.get("source") or "no source given"
+    hardware = entry.get("hardware") or "not stated"
+    source = entry.get("source") or "not stated"
     return Line(
         label=f"published: {entry.get('label') or 'no label'}",
         eager=eager,
         compiled=compiled,
         speedup=Interval(eager.center / compiled.center, None, None) if eager and compiled else None,
         recompiles=(recompiles, recompiles) if isinstance(recompiles, int) else None,
-        source=f"{hardware}; {source}",
+        source=f"hardware: {hardware}; source: {source}",
     )
 
 

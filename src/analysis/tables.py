@@ -54,18 +54,19 @@ def to_markdown(document: Document) -> str:
         if grid.title:
             parts.append(f"### {escape_markdown(grid.title)}")
         titles = [*grid.label_titles, *(column.title for column in grid.columns)]
-        rows = [_markdown_row(line) for line in grid.lines]
+        rows = [_markdown_row(line, grid.note_at) for line in grid.lines]
         align = ["left"] * len(grid.label_titles) + ["right" if c.number else "left" for c in grid.columns]
         parts.append(tabulate(rows, titles, tablefmt="pipe", colalign=align, disable_numparse=True))
+    parts += map(escape_markdown, document.remarks)
     notes = [f"- <sup>{n}</sup> {escape_markdown(text)}" for n, text in enumerate(document.footnotes, 1)]
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])]) + "\n"
 
 
-def _markdown_row(line: Line) -> list[str]:
+def _markdown_row(line: Line, note_at: int) -> list[str]:
     texts = [*line.labels, *(" ".join(parts) for parts in line.entries)]
     cells = [escape_markdown(text) for text in texts]
     if line.notes:
-        cells[-1] += f" <sup>{', '.join(map(str, line.notes))}</sup>"
+        cells[note_at] += f" <sup>{', '.join(map(str, line.notes))}</sup>"
     return cells
 
 
@@ -80,6 +81,7 @@ def to_latex(document: Document) -> str:
         if grid.title:
             parts += ["", rf"\medskip\noindent {escape_latex(grid.title)}", ""]
         parts.append(_tabular(grid))
+    parts += [f"\n\\medskip\\noindent {escape_latex(text)}" for text in document.remarks]
     if document.footnotes:
         parts += ["", r"\medskip\noindent{\footnotesize"]
         parts += [
@@ -94,17 +96,17 @@ def _tabular(grid: Grid) -> str:
     import pandas as pd  # noqa: PLC0415 - takes half a second, not needed for the terminal
 
     titles = [*grid.label_titles, *(column.title for column in grid.columns)]
-    rows = [_latex_row(line) for line in grid.lines]
+    rows = [_latex_row(line, grid.note_at) for line in grid.lines]
     frame = pd.DataFrame(rows, columns=[escape_latex(title) for title in titles], dtype=object)
     layout = "l" * len(grid.label_titles) + "".join("r" if c.number else "l" for c in grid.columns)
     text = frame.style.hide(axis="index").to_latex(hrules=True, column_format=layout)
     return str(text).rstrip("\n")
 
 
-def _latex_row(line: Line) -> list[str]:
+def _latex_row(line: Line, note_at: int) -> list[str]:
     cells = [escape_latex(text) for text in (*line.labels, *(" ".join(parts) for parts in line.entries))]
     if line.notes:
-        cells[-1] += rf"\textsuperscript{{{','.join(map(str, line.notes))}}}"
+        cells[note_at] += rf"\textsuperscript{{{','.join(map(str, line.notes))}}}"
     return cells
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
-from src.analysis.grid import Document, Grid, Line
+from src.analysis.grid import Document, Grid
 
 _LABEL_ROOM = 24  # stacked labels may wrap, but not in less room than this
 
@@ -23,6 +23,8 @@ def render(document: Document, width: int, *, unicode: bool = True) -> str:
     for grid in document.grids:
         parts += ["", *([_wrapped(grid.title, width), ""] if grid.title else [])]
         parts.append(_table(grid, width, unicode=unicode))
+    if document.remarks:
+        parts += ["", *(_wrapped(text, width) for text in document.remarks)]
     if document.footnotes:
         indent = " " * (len(str(len(document.footnotes))) + 3)
         parts.append("")
@@ -38,7 +40,11 @@ def _ascii(text: str) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str = "  ") -> str:
-    return "\n".join(_lines(text, max(width, 20), indent))
+    """Return prose in lines; a path or an address is never cut, even where it is too long."""
+    lines = textwrap.wrap(
+        text, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)
 
 
 def _lines(text: str, width: int, indent: str) -> list[str]:
@@ -72,6 +78,7 @@ class _Layout:
 
 
 def _table(grid: Grid, width: int, *, unicode: bool) -> str:
+    grid = _with_marks(grid)
     if not unicode:
         grid = _ascii_grid(grid)
     for layout in _layouts(grid, width):
@@ -87,11 +94,11 @@ def _layouts(grid: Grid, width: int) -> Iterator[_Layout]:
     labels = [[[label] for label in line.labels] for line in grid.lines]
     titles = [[title] for title in grid.label_titles]
 
-    one_line = [[[" ".join(parts)] for parts in _entries(line)] for line in grid.lines]
+    one_line = [[[" ".join(parts)] for parts in line.entries] for line in grid.lines]
     rows = [label + entries for label, entries in zip(labels, one_line, strict=True)]
     yield _Layout(2, titles + [[c.title] for c in grid.columns], rows, no_heads)
 
-    entries = [[_narrow(parts) for parts in _entries(line)] for line in grid.lines]
+    entries = [[_narrow(parts) for parts in line.entries] for line in grid.lines]
     narrow = [list(c.narrow) for c in grid.columns]
     rows = [label + items for label, items in zip(labels, entries, strict=True)]
     yield _Layout(2, titles + narrow, rows, no_heads)
@@ -113,10 +120,18 @@ def _layouts(grid: Grid, width: int) -> Iterator[_Layout]:
         yield _Layout(gap, narrow, entries, heads)
 
 
-def _entries(line: Line) -> list[tuple[str, ...]]:
-    """Return the entries with the numbers of the footnotes at the end of the last one."""
-    marks = (f"[{', '.join(map(str, line.notes))}]",) if line.notes else ()
-    return [*line.entries[:-1], (*line.entries[-1], *marks)]
+def _with_marks(grid: Grid) -> Grid:
+    """Return the grid with the numbers of the footnotes where they are read."""
+    lines = []
+    for line in grid.lines:
+        mark = f"[{', '.join(map(str, line.notes))}]"
+        if not line.notes:
+            lines.append(line)
+        elif grid.note_at < 0:
+            lines.append(replace(line, entries=(*line.entries[:-1], (*line.entries[-1], mark))))
+        else:
+            lines.append(replace(line, labels=(*line.labels[:-1], f"{line.labels[-1]} {mark}")))
+    return replace(grid, lines=tuple(lines))
 
 
 def _narrow(parts: Sequence[str]) -> Item:

@@ -21,6 +21,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -76,6 +77,7 @@ def call(
     An exception in this process while it waits, `KeyboardInterrupt` included, kills the child.
     """
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # before the server starts; see above
+    _start_quiet_resource_tracker()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     here, there = context.Pipe(duplex=False)
@@ -89,6 +91,22 @@ def call(
     finally:
         _kill(child)
         here.close()
+
+
+def _start_quiet_resource_tracker() -> None:
+    """Start Python's tracker of semaphores without its words on those of killed children.
+
+    It removes what they leave behind, which is what it is for; that it did is no news to the user.
+    """
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 def _attend(

@@ -16,7 +16,9 @@ class TestGrouping:
         (cell,) = cells_of([row(seed=0), row(seed=1), row(seed=1, sweep_id="second")])
         assert cell.used == 3
 
-    @pytest.mark.parametrize("change", [{"width": 8}, {"torch_version": "2.12.0"}, {"hostname": "lab2"}, {"gpu": "A100"}])
+    @pytest.mark.parametrize(
+        "change", [{"width": 8}, {"torch_version": "2.12.0"}, {"hostname": "lab2"}, {"gpu": "A100"}]
+    )
     def test_other_axes_and_machines_are_other_cells(self, change):
         """Two machines or torch versions are never put into one number."""
         assert len(cells_of([row(), row(**change)])) == 2
@@ -55,7 +57,9 @@ class TestNumbers:
 
     def test_the_verdict_of_several_rows_comes_from_their_interval(self):
         """Three rows that say faster by little and differ by much are no difference together."""
-        rows = [row(seed=i, verdict="faster", **times(100.0 * s, 100.0)) for i, s in enumerate((1.02, 1.5, 1.1))]
+        rows = [
+            row(seed=i, verdict="faster", **times(100.0 * s, 100.0)) for i, s in enumerate((1.02, 1.5, 1.1))
+        ]
         assert cells_of(rows)[0].verdict == "no_difference"
 
     def test_invalid_and_failed_rows_never_enter(self):

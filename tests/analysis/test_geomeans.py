@@ -1,0 +1,101 @@
+"""Geomeans over comparable cells only."""
+
+import pytest
+
+from src.analysis.axes import axes_of
+from src.analysis.cells import cells_of
+from src.analysis.geomeans import geomeans_of
+from tests.rows import bad, row, times
+
+
+def cell(optimizer, mode, speedup, **changes):
+    return row(optimizer=optimizer, compile_mode=mode, **times(100.0 * speedup, 100.0)) | changes
+
+
+def geomeans(*rows):
+    cells = cells_of(rows)
+    return geomeans_of(cells, axes_of(cells))
+
+
+class TestGeomeansOf:
+    def test_one_for_each_way_of_compiling(self):
+        """sqrt(2 * 8) = 4 and sqrt(1 * 9) = 3."""
+        result = geomeans(
+            cell("adam", "default", 2),
+            cell("sgd", "default", 8),
+            cell("adam", "max", 1),
+            cell("sgd", "max", 9),
+        )
+        assert [g.label for g in result] == ["default", "max"]
+        assert [g.speedup.center for g in result] == pytest.approx([4, 3])
+        assert {(g.covered, g.total, g.note) for g in result} == {(2, 2, "")}
+
+    def test_workloads_that_one_way_failed_are_left_out_of_all(self):
+        """A mean over other workloads would compare the workloads; the left out one is named."""
+        result = geomeans(
+            *(cell(o, m, 4) for o in ("adam", "sgd") for m in ("default", "max")),
+            cell("lion", "default", 1000),
+            bad("failed", "OOM", optimizer="lion", compile_mode="max"),
+        )
+        assert [g.speedup.center for g in result] == pytest.approx([4, 4])
+        assert result[0].note == "left out: lion (failed with max)"
+        assert (result[0].covered, result[0].total) == (2, 3)
+
+    def test_a_workload_that_one_way_never_ran_is_left_out(self):
+        """A hole in the sweep is named too."""
+        result = geomeans(
+            *(cell(o, m, 4) for o in ("adam", "sgd") for m in ("default", "max")), cell("lion", "default", 9)
+        )
+        assert result[0].note == "left out: lion (not run with max)"
+
+    def test_an_invalid_cell_is_left_out(self):
+        """A number that is not believed enters nothing."""
+        result = geomeans(
+            cell("adam", "default", 2),
+            cell("sgd", "default", 8),
+            cell("lion", "default", 1e6, verdict="invalid"),
+        )
+        assert result[0].speedup.center == pytest.approx(4)
+
+    def test_a_partly_failed_cell_is_left_out(self):
+        """A cell that failed in one of two runs is not comparable."""
+        result = geomeans(
+            cell("adam", "default", 2),
+            bad("crashed", "", seed=1),
+            cell("sgd", "default", 8),
+            cell("lion", "default", 2),
+        )
+        assert result[0].note == "left out: adam (crashed)"
+
+    def test_fewer_than_two_shared_cells_have_none(self):
+        """A mean of one is no mean."""
+        (result,) = geomeans(cell("adam", "default", 2), cell("sgd", "max", 8))
+        assert result.speedup is None
+        assert "0 of 2 measured without fault by every way of compiling" in result.note
+
+    def test_a_single_workload_has_none(self):
+        """One cell is its own summary."""
+        (result,) = geomeans(row())
+        assert (result.speedup, result.note) == (None, "none of a single workload")
+
+    def test_machines_are_never_mixed(self):
+        """Each machine has a geomean of its own."""
+        result = geomeans(
+            *(cell(o, "default", s, hostname=h) for h, s in (("a", 2), ("b", 5)) for o in ("adam", "sgd"))
+        )
+        assert [(g.label, g.speedup.center) for g in result] == [
+            ("host=a", pytest.approx(2)),
+            ("host=b", pytest.approx(5)),
+        ]
+
+    def test_reciprocal_speedups_have_the_reciprocal_geomean(self):
+        """Swapping baseline and arm inverts the summary."""
+        there = geomeans(cell("adam", "default", 2), cell("sgd", "default", 3))
+        back = geomeans(cell("adam", "default", 1 / 2), cell("sgd", "default", 1 / 3))
+        assert there[0].speedup.center == pytest.approx(1 / back[0].speedup.center)
+
+    def test_many_left_out_workloads_are_counted(self):
+        """A note stays short."""
+        holes = [bad("failed", "", optimizer=f"o{i}") for i in range(9)]
+        result = geomeans(cell("adam", "default", 2), cell("sgd", "default", 2), *holes)
+        assert result[0].note.endswith("; and 4 more")

@@ -1,0 +1,62 @@
+"""Published numbers beside ours."""
+
+from src.analysis.cells import cells_of
+from src.analysis.published import AS_PUBLISHED, SEPARATE, experiment_of, published_lines
+from tests.rows import bad, config, row
+
+ENTRY = {
+    "label": "Adam",
+    "eager_us": 1000.0,
+    "compiled_us": 400.0,
+    "recompiles": None,
+    "hardware": "A100",
+    "source": "tutorial",
+}
+PRESET = {"name": "tutorial", "title": "A title", "published": [ENTRY]}
+
+
+def preset_row(**changes):
+    return row(**({"experiment": "tutorial", "config": config(PRESET)} | changes))
+
+
+class TestExperimentOf:
+    def test_rows_of_one_preset_have_its_title_and_values(self):
+        """The values come from the configuration in the rows."""
+        experiment = experiment_of([preset_row(), preset_row(seed=1)])
+        assert (experiment.title, experiment.published) == ("A title", (ENTRY,))
+
+    def test_mixed_rows_have_none(self):
+        """Rows of no preset are not put beside a publication."""
+        assert experiment_of([preset_row(), row()]).published == ()
+
+    def test_a_broken_configuration_has_none(self):
+        """A foreign or older row never stops a table."""
+        for text in (None, "", "[]", "{", '{"experiment": 3}', '{"experiment": {"published": 3}}'):
+            assert experiment_of([preset_row(config=text)]).published == ()
+
+
+class TestPublishedLines:
+    def lines(self, cell_row):
+        cells = cells_of([cell_row])
+        return published_lines(experiment_of([cell_row]), cells, [""] * len(cells))
+
+    def test_both_methods_stand_below_the_published_values(self):
+        """1000 / 400 published; 600 / 120 with the published method; 240 / 120 with separate arms."""
+        lines = self.lines(preset_row(eager_after_compile_us=600.0))
+        assert [line.label for line in lines] == ["published: Adam", AS_PUBLISHED, SEPARATE]
+        assert [line.speedup.center for line in lines] == [2.5, 5.0, 2.0]
+        assert [line.source for line in lines] == ["hardware: A100; source: tutorial", "", ""]
+
+    def test_without_that_arm_only_the_measured_line(self):
+        """Nothing is said about a method that was not timed."""
+        assert [line.label for line in self.lines(preset_row())] == ["published: Adam", SEPARATE]
+
+    def test_a_published_speedup_has_no_interval(self):
+        """Nobody published one."""
+        published = self.lines(preset_row())[0]
+        assert (published.speedup.low, published.recompiles) == (None, None)
+
+    def test_a_failed_cell_has_no_line(self):
+        """There is no number to compare."""
+        failed = bad("failed", "OOM", experiment="tutorial", config=config(PRESET))
+        assert len(self.lines(failed)) == 1

@@ -1,0 +1,164 @@
+"""Golden documents in every format, and the numbers behind them."""
+
+import io
+import json
+import re
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from src.analysis import tables, text
+from src.analysis.cells import CELL_FACTS
+from src.analysis.grid import document_of
+from src.analysis.summary import summarize
+from tests.analysis import golden
+from tests.rows import bad, config, row, times
+
+HOSTILE = "a & b % c _ d # e { f } g ~ h ^ i \\ j $ k | l < m > [n] `o` *p* \x1b[31m é"
+REASON = "1/0: self.param_groups[0]['lr'] == 0.00333  # for group in groups:  # optim/adam.py:142 in step"
+
+
+def small_sweep():
+    speedups = {("adam", "default"): 0.7, ("adam", "reduce-overhead"): 1.9, ("sgd", "default"): 1.0}
+    rows = [
+        row(optimizer=o, optimizer_args='{"lr": 0.01}', compile_mode=m, **times(240.0, 240.0 / s))
+        | {"verdict": "faster" if s > 1 else "slower" if s < 1 else "no_difference"}
+        for (o, m), s in speedups.items()
+    ]
+    rows[0] |= {"recompiles": 4, "recompile_reasons": [REASON] * 4, "warnings": ["noisy", "from_the_future"]}
+    rows.append(row(optimizer="sgd", compile_mode="reduce-overhead", compile_s=0.25))
+    return rows
+
+
+def published():
+    entry = {"label": "Adam", "eager_us": 1052.9, "compiled_us": 416.8, "recompiles": None}
+    entry |= {"hardware": "A100, torch 2.3", "source": "https://example.org/tutorial"}
+    text = config({"name": "tutorial", "title": "Compiled optimizers", "published": [entry]})
+    after = {f"eager_after_compile_us{end}": v for end, v in (("", 865.0), ("_low", 860.0), ("_high", 870.0))}
+    return [row(experiment="tutorial", config=text, **after)]
+
+
+CASES = {
+    "small_sweep": small_sweep(),
+    "one_row": [row()],
+    "few_rounds": [row(verdict="no_difference", warnings=["too_few_rounds"], **dict.fromkeys(
+        f"{n}_{end}" for n in ("eager_us", "compiled_us", "speedup") for end in ("low", "high")))],
+    "failed_run": [*small_sweep(), bad("failed", "OOM: tried 2 GiB", stage="compile", optimizer="lion"),
+                   bad("timed_out", "limits.run_seconds=600", seed=1)],
+    "invalid_verdict": [row(), row(optimizer="sgd", verdict="invalid", verdict_reason="steps ran eager")],
+    "repeats": [row(seed=i, recompiles=4 + i, **times(240.0, 120.0 + i)) for i in range(3)],
+    "mixed_machines": [row(optimizer=o, torch_version=v) for o in ("adam", "sgd") for v in ("2.12", "2.13")],
+    "models": [row(), row(model="tiny", width=64, depth=2, parameters=8192, tensors=2, gate="failed",
+                          gate_min_speedup=2.5)],
+    "hostile_names": [row(model=HOSTILE, compile_mode=m, warnings=[HOSTILE]) for m in ("default", HOSTILE)],
+    "published": published(),
+}  # fmt: skip
+
+
+class TestGolden:
+    @pytest.mark.parametrize("name", CASES)
+    def test_text_of_80_columns(self, name):
+        """What a terminal of 80 columns shows."""
+        rendered = text.render(document_of(summarize(CASES[name])), 80)
+        golden.check(f"{name}.txt", rendered)
+        assert max(map(len, rendered.splitlines())) <= 80
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_markdown(self, name):
+        """What goes into an issue."""
+        golden.check(f"{name}.md", tables.to_markdown(document_of(summarize(CASES[name]))))
+
+    @pytest.mark.parametrize("name", ["small_sweep", "failed_run", "hostile_names", "published"])
+    def test_latex(self, name):
+        """What goes into a paper."""
+        golden.check(f"{name}.tex", tables.to_latex(document_of(summarize(CASES[name]))))
+
+    def test_csv(self):
+        """What goes into a spreadsheet."""
+        golden.check("failed_run.csv", tables.to_csv(summarize(CASES["failed_run"])))
+
+
+class TestText:
+    def test_a_wide_terminal_has_one_line_for_each_cell(self):
+        """Numbers and their intervals stand side by side where there is room."""
+        rendered = text.render(document_of(summarize(small_sweep())), 200)
+        assert re.search(r"adam +reduce-overhead +240 us ±1.0 % +126 us ±1.0 %", rendered)
+
+    @pytest.mark.parametrize("width", [1, 20, 40, 60, 80, 100, 120, 200])
+    def test_no_width_loses_anything(self, width):
+        """Every number survives every width, in pieces at worst."""
+        wide = text.render(document_of(summarize(CASES["failed_run"])), 500)
+        narrow = text.render(document_of(summarize(CASES["failed_run"])), width)
+        assert set(re.findall(r"\d\.\d+x", wide)) == set(re.findall(r"\d\.\d+x", narrow))
+        assert "…" not in narrow
+
+    def test_ascii_is_ascii(self):
+        """A terminal without Unicode gets no question marks and no crash."""
+        rendered = text.render(document_of(summarize(CASES["hostile_names"])), 80, unicode=False)
+        assert rendered.isascii()
+        assert "+-1.0 %" in rendered
+
+    def test_escape_sequences_are_shown(self):
+        """A name cannot steer the terminal."""
+        assert "\x1b" not in text.render(document_of(summarize(CASES["hostile_names"])), 80)
+
+    def test_an_address_is_never_cut(self):
+        """A link too long for the terminal stays a link."""
+        assert "https://example.org/tutorial" in text.render(document_of(summarize(CASES["published"])), 22)
+
+    def test_filters_are_named(self):
+        """A table of some rows says so."""
+        assert "Only rows with optimizer=adam." in text.render(
+            document_of(summarize([row()]), ["optimizer=adam"]), 80
+        )
+
+
+class TestToLatex:
+    def test_no_special_character_is_bare(self):
+        """Outside of our own commands every special character of a name is escaped."""
+        latex = tables.to_latex(document_of(summarize(CASES["hostile_names"])))
+        body = "\n".join(line for line in latex.splitlines() if not line.startswith("%"))
+        assert not re.search(r"(?<!\\)[%#_]|(?<!\\)\$(?!\\pm\$)(?<!\\pm\$)", body)
+        assert "~" not in body
+        assert "^" not in body
+
+    def test_every_line_has_as_many_cells_as_titles(self):
+        """An ampersand in a name makes no column."""
+        latex = tables.to_latex(document_of(summarize(CASES["hostile_names"])))
+        first = latex.split("\\begin{tabular}{")[1]
+        columns = len(first.split("}")[0])
+        for line in first.split("\\bottomrule")[0].splitlines():
+            if line.endswith("\\\\"):
+                assert len(re.findall(r"(?<!\\)&", line)) == columns - 1
+
+
+class TestToMarkdown:
+    def test_a_pipe_in_a_name_makes_no_column(self):
+        """Every line of a table has the same number of bare pipes."""
+        markdown = tables.to_markdown(document_of(summarize(CASES["hostile_names"])))
+        counts = [
+            [len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()]
+            for block in markdown.split("\n\n")
+            if block.startswith("|")
+        ]
+        assert counts
+        assert all(len(set(block)) == 1 for block in counts)
+
+
+class TestToTable:
+    def test_numbers_stay_numbers(self):
+        """One row for each cell, unit in the name, null where there is none."""
+        table = tables.to_table(summarize(CASES["failed_run"]))
+        lion = next(r for r in table.to_pylist() if r["optimizer"] == "lion")
+        assert table.schema.field("eager_us").type == pa.float64()
+        assert table.schema.field("break_even_steps_high").type == pa.float64()
+        assert (lion["eager_us"], lion["recompiles_low"], lion["outcome"]) == (None, None, "failed")
+        assert set(CELL_FACTS) <= set(table.column_names)
+
+    def test_csv_holds_the_same_numbers(self):
+        """CSV and Parquet agree to the last digit."""
+        summary = summarize(CASES["small_sweep"])
+        frame = pd.read_csv(io.StringIO(tables.to_csv(summary)))
+        assert list(frame["speedup"]) == [r["speedup"] for r in tables.to_table(summary).to_pylist()]
+        assert json.loads(frame["optimizer_args"][0]) == {"lr": 0.01}
