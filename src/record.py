@@ -36,7 +36,7 @@ WARNINGS: dict[str, str] = {
     "cpu_modes_same_code": "on a CPU all modes generate the same code",
     "early_steps": "the warm-up ended before measure.warm_up_steps: later steps may be slower or faster",
     "non_finite_parameters": "parameters became infinite or NaN",
-    "high_load": "the machine had other load at the start of the run",
+    "foreign_load": "other processes used more than 5 % of the host's CPUs during the timing",
 }
 """Names of the doubts that a row may carry, and what each means to a reader."""
 
@@ -132,6 +132,7 @@ _TIMES = (
     Column("min_effect", _FLOAT, "", "a speedup closer to 1 than this is no difference"),
     Column("timed_from_step", _INT, "", "fewest optimizer steps that an arm took before it was timed"),
     Column("rounds", _INT, "", "timed rounds; each times every arm for one block"),
+    Column("foreign_cpus", _FLOAT, "CPUs", "CPUs busy with other processes during the timing, on average"),
     Column("timing_s", _FLOAT, "s", "time spent on the rounds, calibration included"),
 )
 
@@ -162,8 +163,8 @@ _MACHINE = (
     Column("platform", _TEXT, "", "operating system and kernel"),
     Column("cpu", _TEXT, "", "CPU model"),
     Column("cpu_count", _INT, "", "CPUs this process may use"),
+    Column("host_cpu_count", _INT, "", "CPUs of the host"),
     Column("memory_bytes", _INT, "bytes", "memory of the host"),
-    Column("load_average", _FLOAT, "", "1-minute load average at the start of the run"),
     Column("python_version", _TEXT, "", "Python"),
     Column("torch_version", _TEXT, "", "torch"),
     Column("triton_version", _TEXT, "", "Triton; null when not installed"),
@@ -227,3 +228,22 @@ def to_table(row: Mapping[str, Any]) -> pa.Table:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise RecordError(f"{column.name} does not fit {column.type}: {error}") from error
     return pa.Table.from_arrays(arrays, schema=schema())
+
+
+def markdown() -> str:
+    """Return the documentation of all columns as a Markdown page."""
+    lines = [
+        "# Columns of a row",
+        "",
+        f"Schema version {SCHEMA_VERSION}. Made from `src/record.py` by `make docs`; do not edit.",
+        "",
+        "| column | type | unit | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    for column in COLUMNS:
+        is_list = pa.types.is_list(column.type)
+        kind = f"list of {column.type.value_type}" if is_list else str(column.type)
+        lines.append(f"| `{column.name}` | {kind} | {column.unit} | {column.meaning} |")
+    lines += ["", "## Warnings", "", "| name | meaning |", "| --- | --- |"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in WARNINGS.items()]
+    return "\n".join(lines) + "\n"

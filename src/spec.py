@@ -222,7 +222,7 @@ class RunSpec:
     seed: int = key("seed of parameters and gradients", at_least=0, below=2**63)
     objective: str = key("number a sweeper such as Optuna receives", choices=OBJECTIVES)
     sweep_id: str = key("name of the sweep", pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-    output_dir: str = key("folder of rows, logs and caches")
+    output_dir: str = key("folder of rows, logs and caches", pattern=r".+")
 
     def run_key(self) -> str:
         """Return the 12 hex digits that name what is measured, whatever it is called or stored."""
@@ -256,7 +256,6 @@ def from_config(config: DictConfig) -> RunSpec:
         SpecError: a key is unknown, missing or null, or a value breaks a rule. The message has
             the dotted key, the rule and what came.
     """
-    check_keys(config)
     spec = _to_object(config)
     check_fields(spec)
     _check_together(spec)
@@ -265,9 +264,11 @@ def from_config(config: DictConfig) -> RunSpec:
 
 def _to_object(config: DictConfig) -> RunSpec:
     try:
+        check_keys(config)
         spec = OmegaConf.to_object(config)
-    except OmegaConfBaseException as error:
-        raise SpecError(str(error).splitlines()[0]) from None
+    except OmegaConfBaseException as error:  # such as an interpolation of a key that is not there
+        where = f"{error.full_key}: " if error.full_key else ""
+        raise SpecError(where + str(error).splitlines()[0]) from None
     if not isinstance(spec, RunSpec):
         raise SpecError("the configuration is not made from the schema run_schema")
     return spec

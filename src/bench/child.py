@@ -44,47 +44,67 @@ def measure(spec: RunSpec, report: Report) -> None:
 
     report("stage", "trace")
     traced = _trace(spec, timed, now)
-    compiles = spec.compile.backend != "none"
-    if compiles:
-        report("facts", traced.facts())
+    compiled = _Compiled(spec, traced, report)
+    compiled.report(traced.facts())
 
     report("stage", "warm-up")
-    warm, seen = _warm_up(spec, timed["compiled"], now)
-    if compiles:
-        report("facts", {"recompiles_warm_up": len(trace.recompiles(seen))} | _limit(traced, seen))
-    if "eager_after_compile" in spec.measure.arms:
-        timed["eager_after_compile"] = arms.eager_after_compile(spec, device, now)
-        torch_private.drain()
-    for name, arm in timed.items():
-        if name != "compiled":
-            warm_up(arm.block, lambda: 0, _warm_up_plan(spec), now)
+    warm = warm_up(timed["compiled"].block, compiled.news, _warm_up_plan(spec), now)
+    compiled.report({"recompiles_warm_up": len(trace.recompiles(compiled.later))})
+    _warm_up_others(spec, device, timed, now)
     first_steps = min(arm.steps_taken for arm in timed.values())
 
     report("stage", "time")
     m = spec.measure
     plan = Plan(m.min_block_seconds, m.min_rounds, m.max_seconds, m.target_relative_width)
+    foreign = machine.ForeignLoad()
     timing = time_arms({name: timed[name].block for name in m.arms}, plan, now, ("eager", "compiled"))
-    while_timing = torch_private.drain()
-    seen += while_timing
-    if compiles:
-        report("facts", {"recompiles_timing": len(while_timing)} | _limit(traced, seen))
+    foreign_cpus = foreign.busy_cpus()
+    while_timing = compiled.news()
+    compiled.report({"recompiles_timing": while_timing})
     conduct = judge.Conduct(
         device=device.type,
         mode=spec.compile.mode,
-        compiles=compiles,
+        compiles=compiled.compiles,
         graphs=traced.graphs,
-        limit_hit=_limit(traced, seen)["recompile_limit_hit"],
+        limit_hit=compiled.limit_hit,
         warm=warm,
-        compilations_while_timing=len(while_timing),
+        compilations_while_timing=while_timing,
         cudagraph_skips=traced.counts.cudagraph_skips,
         cache_asked_warm=spec.compile.cache == "warm",
         cache_misses=traced.counts.cache_misses,
         enough_steps=first_steps >= m.warm_up_steps,
         finite=all(workload.all_finite(arm.workload.parameters) for arm in timed.values()),
-        load_per_cpu=about["load_average"] / about["cpu_count"],
+        foreign_load=foreign_cpus / about["host_cpu_count"],
     )
     judged = judge.judge(timing, conduct, min_effect=m.min_effect, min_speedup=spec.gate.min_speedup)
-    report("facts", judge.times(timing) | judged | {"timed_from_step": first_steps})
+    report("facts", judge.times(timing) | judged)
+    report("facts", {"timed_from_step": first_steps, "foreign_cpus": foreign_cpus})
+
+
+class _Compiled:
+    """What torch has compiled since the trace; with backend `none` there are no such columns."""
+
+    def __init__(self, spec: RunSpec, traced: trace.Trace, report: Report) -> None:
+        self.compiles = spec.compile.backend != "none"
+        self.later: list[Compilation] = []
+        self._traced = traced
+        self._report = report
+
+    def news(self) -> int:
+        """Return how many compilations there were since the last call."""
+        new = torch_private.drain()
+        self.later.extend(new)
+        return len(new)
+
+    @property
+    def limit_hit(self) -> bool:
+        """Whether torch's recompile limit was hit, in the trace or later."""
+        return any(c.hit_limit for c in [*self._traced.compilations(), *self.later])
+
+    def report(self, columns: dict[str, Any]) -> None:
+        """Report compile columns, with the limit as known so far."""
+        if self.compiles:
+            self._report("facts", columns | {"recompile_limit_hit": self.limit_hit})
 
 
 def _clock(device: torch.device) -> Clock:
@@ -116,17 +136,11 @@ def _warm_up_plan(spec: RunSpec) -> WarmUpPlan:
     return WarmUpPlan(m.min_block_seconds, m.warm_up_steps, m.warm_up_seconds, m.max_compiling_blocks)
 
 
-def _warm_up(spec: RunSpec, compiled: Arm, now: Clock) -> tuple[bool, list[Compilation]]:
-    """Warm up the compiled arm; return whether it stopped compiling, and what it compiled."""
-    seen: list[Compilation] = []
-
-    def compilations() -> int:
-        new = torch_private.drain()
-        seen.extend(new)
-        return len(new)
-
-    return warm_up(compiled.block, compilations, _warm_up_plan(spec), now), seen
-
-
-def _limit(traced: trace.Trace, later: list[Compilation]) -> dict[str, bool]:
-    return {"recompile_limit_hit": any(c.hit_limit for c in [*traced.compilations(), *later])}
+def _warm_up_others(spec: RunSpec, device: torch.device, timed: dict[str, Arm], now: Clock) -> None:
+    """Add the arm of the published order where asked for, and warm up all but the compiled arm."""
+    if "eager_after_compile" in spec.measure.arms:
+        timed["eager_after_compile"] = arms.eager_after_compile(spec, device, now)
+        torch_private.drain()  # compilations of that arm are not the compiled arm's
+    for name, arm in timed.items():
+        if name != "compiled":
+            warm_up(arm.block, lambda: 0, _warm_up_plan(spec), now)

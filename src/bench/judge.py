@@ -17,8 +17,8 @@ NOISY_SPREAD = 0.10
 DRIFT = 0.05
 """Change of an arm's median from the first third of the rounds to the last that is reported."""
 
-HIGH_LOAD = 0.5
-"""Load average per CPU at the start of a run that is reported."""
+FOREIGN_LOAD = 0.05
+"""Part of the host's CPUs busy with other processes during the timing that is reported."""
 
 INVALIDATING = ("never_compiled", "fell_back_to_eager", "recompiling")
 """Warnings that leave no compiled step to compare."""
@@ -45,7 +45,8 @@ class Conduct:
     enough_steps: bool
     """Whether every arm took the asked-for warm-up steps before it was timed."""
     finite: bool
-    load_per_cpu: float
+    foreign_load: float
+    """Part of the host's CPUs that other processes used during the timing."""
 
 
 def times(timing: Timing) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def _conduct_warnings(c: Conduct) -> dict[str, bool]:
         "cache_not_warm": c.compiles and c.cache_asked_warm and c.cache_misses > 0,
         "early_steps": c.device == "cpu" and not c.enough_steps,
         "non_finite_parameters": not c.finite,
-        "high_load": c.load_per_cpu > HIGH_LOAD,
+        "foreign_load": c.foreign_load > FOREIGN_LOAD,
     }
 
 

@@ -5,6 +5,7 @@ import os
 import platform
 import socket
 import subprocess
+import time
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -98,8 +99,8 @@ def facts(spec: RunSpec, device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "cpu": _cpu_model(),
         "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "host_cpu_count": psutil.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
-        "load_average": os.getloadavg()[0],
         "python_version": platform.python_version(),
         "torch_version": torch.__version__,
         "triton_version": _version("triton"),
@@ -111,6 +112,32 @@ def facts(spec: RunSpec, device: torch.device) -> dict[str, Any]:
     if device.type == "cuda":
         found |= _gpu(device)
     return found
+
+
+class ForeignLoad:
+    """CPUs that are busy with other processes between its making and `busy_cpus`."""
+
+    def __init__(self) -> None:
+        """Start to count."""
+        self._start = time.monotonic()
+        self._host = _host_busy_seconds()
+        self._own = time.process_time()
+
+    def busy_cpus(self) -> float:
+        """Return how many CPUs of the host were busy with other processes, on average.
+
+        The host's busy time, time stolen from a virtual machine included, less this process's own.
+        """
+        host = _host_busy_seconds() - self._host
+        own = time.process_time() - self._own
+        return max(0.0, host - own) / (time.monotonic() - self._start)
+
+
+def _host_busy_seconds() -> float:
+    cpu = psutil.cpu_times()
+    waiting = cpu.idle + getattr(cpu, "iowait", 0.0)
+    # Linux counts guest time in user time as well.
+    return float(sum(cpu)) - waiting - getattr(cpu, "guest", 0.0) - getattr(cpu, "guest_nice", 0.0)
 
 
 def _gpu(device: torch.device) -> dict[str, Any]:

@@ -74,8 +74,9 @@ def _probed(folder: Path, probe: Probe, *, keep_graphs: bool) -> float | None:
     folder.mkdir(parents=True, exist_ok=True)
     note = folder.with_name(folder.name + ".json")
     with FileLock(folder.with_name(folder.name + ".lock")):
-        if note.exists():
-            return float(json.loads(note.read_text())["toolchain_s"])
+        noted = _noted_seconds(note)
+        if noted is not None:
+            return noted
         seconds = probe(folder)
         if not keep_graphs:
             for name in GRAPH_CACHE_FOLDERS:
@@ -83,6 +84,14 @@ def _probed(folder: Path, probe: Probe, *, keep_graphs: bool) -> float | None:
         if seconds is not None:
             note.write_text(json.dumps({"toolchain_s": seconds}))
         return seconds
+
+
+def _noted_seconds(note: Path) -> float | None:
+    """Return what an earlier run noted; None where none did, or did not get to the end of it."""
+    try:
+        return float(json.loads(note.read_text())["toolchain_s"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def remove_sweep(output_dir: Path, sweep_id: str, *, keep_runs: bool) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import CompactHydraException, HydraException
@@ -44,6 +45,11 @@ _MULTIRUN = {"-m", "--multirun"}
 _INFORMATION = {
     *("-h", "--help", "--hydra-help", "--version", "-c", "--cfg", "-i", "--info"),
     *("-sc", "--shell-completion"),
+}
+_RUN = {"-r", "--run"}  # what Hydra does without a flag
+_OTHER_CONFIGURATION = {
+    *("-cp", "--config-path", "-cn", "--config-name", "-cd", "--config-dir"),
+    *("-p", "--package", "--resolve", "--experimental-rerun"),
 }
 
 
@@ -124,11 +130,15 @@ def check(arguments: list[str]) -> Plan | None:
     flags = {a.partition("=")[0] for a in arguments if a.startswith("-")}
     if flags & _INFORMATION:
         return None
-    if flags - _MULTIRUN:
-        # Hydra's other flags change where the configuration comes from; it has to check itself.
+    for flag in sorted(flags - _MULTIRUN - _RUN - _OTHER_CONFIGURATION):
+        raise UsageError(f"{flag} is not an option: see --help and --hydra-help")
+    if flags & _MULTIRUN and flags & _RUN:
+        raise UsageError("-m and --run exclude each other")
+    if flags & _OTHER_CONFIGURATION:
+        # These change where the configuration comes from; Hydra has to check it.
         return Plan((), (), new_sweep_id(), paths.output_dir(), keep_cache=False)
     try:
-        return _check([a for a in arguments if a not in _MULTIRUN], multirun=bool(flags))
+        return _check([a for a in arguments if a not in _MULTIRUN | _RUN], multirun=bool(flags & _MULTIRUN))
     except SpecError as error:
         raise UsageError(str(error)) from None
     except HydraException as error:  # of the override parser
@@ -136,16 +146,19 @@ def check(arguments: list[str]) -> Plan | None:
 
 
 def _check(arguments: list[str], *, multirun: bool) -> Plan:
-    parsed = OverridesParser.create().parse_overrides(arguments)
-    for override in parsed:
-        _check_override(override, multirun=multirun)
     with initialize_config_dir(str(paths.share_root() / "conf"), version_base="1.3"):
+        parsed = _parse(arguments)
+        for override in parsed:
+            _check_override(override, multirun=multirun)
         fixed = [_for_check(o) for o in parsed if not o.is_sweep_override()]
         full = _compose(fixed)
         sweeper = full.hydra.sweeper
+        if sweeper is None:
+            raise UsageError("hydra.sweeper must not be null")
         if sweeper.get("params") and not multirun:
-            name = full.experiment.name or "this preset"
-            raise UsageError(f"experiments={name} is a sweep: add -m to run it")
+            name = full.hydra.runtime.choices.get(PRESETS)
+            told = f"{PRESETS}={name} is a sweep" if name else "hydra.sweeper.params makes this a sweep"
+            raise UsageError(f"{told}: add -m to run it")
         if not sweeper._target_.endswith(".BasicSweeper"):
             return _plan([from_config(_without_hydra(full))], parsed, known=False)
         specs = [
@@ -155,16 +168,28 @@ def _check(arguments: list[str], *, multirun: bool) -> Plan:
     return _plan(specs, parsed, known=True)
 
 
+def _parse(arguments: list[str]) -> list[Override]:
+    # With the loader of the configuration: the values of glob() are the names of its files.
+    return OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(arguments)
+
+
 def _compose(overrides: list[str]) -> DictConfig:
     try:
         return compose("config", overrides, return_hydra_config=True)
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         # Hydra raises a bare ValueError for a group that is set to null.
         raise UsageError(_in_two_lines(error)) from None
+    except (AssertionError, AttributeError) as error:
+        # Of OmegaConf, for a key below a node that is null, such as hydra.sweeper.params.
+        raise UsageError(f"Hydra cannot compose {' '.join(overrides)}: {_in_two_lines(error)}") from None
 
 
 def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool) -> Plan:
     first = specs[0]
+    for name in ("sweep_id", "output_dir"):
+        values = list(dict.fromkeys(getattr(s, name) for s in specs))
+        if len(values) > 1:
+            raise UsageError(f"{name} must be the same in all runs of a sweep: got {', '.join(values)}")
     return Plan(
         tuple(specs) if known else (),
         tuple(
@@ -186,6 +211,8 @@ def _without_hydra(config: DictConfig) -> DictConfig:
 
 def _check_override(override: Override, *, multirun: bool) -> None:
     line, group = override.input_line, override.key_or_group
+    if not group:
+        raise UsageError(f"{line} has no key")
     if override.is_sweep_override():
         if not multirun:
             raise UsageError(f"{line} has several values: add -m to sweep over them")
@@ -193,7 +220,7 @@ def _check_override(override: Override, *, multirun: bool) -> None:
             raise UsageError(f"{PRESETS} must be one preset, each is a sweep of its own: got {line}")
     elif group in GROUPS and not override.is_delete():
         value = override.value()
-        if value is None or isinstance(value, list):
+        if not isinstance(value, str | dict):
             raise UsageError(f"{group} must be the name of one choice: got {line}")
 
 
@@ -207,13 +234,13 @@ def _for_check(override: Override, value: str | None = None) -> str:
     if value is not None:
         line = f"{override.get_key_element()}={value}"
     name = override.key_or_group
-    left_alone = "/" in name or name in GROUPS or name.startswith("hydra.")
+    left_alone = "/" in name or name in ("", "hydra", *GROUPS) or name.startswith("hydra.")
     return line if left_alone or line.startswith(("+", "~")) else f"++{line}"
 
 
 def _expand(parsed: list[Override], params: Mapping[str, str]) -> Iterator[list[str]]:
     """Yield the overrides of each job as Hydra's BasicSweeper does: last word on a key wins."""
-    from_preset = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])
+    from_preset = _parse([f"{k}={v}" for k, v in params.items()])
     axes: dict[str, list[str]] = {}
     for override in [*from_preset, *parsed]:
         if override.is_sweep_override() and not override.is_discrete_sweep():

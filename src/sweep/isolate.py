@@ -21,7 +21,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -80,12 +80,16 @@ def call(
     _start_quiet_resource_tracker()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
+    _start_server_deaf_to_ctrl_c()
     here, there = context.Pipe(duplex=False)
     child = context.Process(
         target=_child, args=(there, target, payload, dict(environment), str(log)), daemon=False
     )
     try:
-        child.start()  # waits for the server, which the first call starts
+        try:
+            child.start()  # waits until the server has loaded torch
+        except (EOFError, OSError) as error:
+            return Ended("crashed", f"the run's process could not be started: {type(error).__name__}")
         there.close()
         return _attend(child, here, time.monotonic() + seconds, seconds, on_message)
     finally:
@@ -109,6 +113,19 @@ def _start_quiet_resource_tracker() -> None:
             os.environ["PYTHONWARNINGS"] = before
 
 
+def _start_server_deaf_to_ctrl_c() -> None:
+    """Start the fork server, unless it runs, with SIGINT blocked.
+
+    It ignores SIGINT, but only once it has loaded torch: Ctrl-C before that would end it with a
+    traceback on the terminal.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _attend(
     child: ForkServerProcess,
     messages: Connection,
@@ -124,7 +141,7 @@ def _attend(
         if messages in ready:
             try:
                 kind, value = messages.recv()
-            except (EOFError, ConnectionResetError):
+            except (EOFError, OSError):  # the latter when it died amid a message
                 child.join()
                 return Ended("crashed", _exit_reason(child.exitcode))
             if kind == _RETURNED:
@@ -162,6 +179,7 @@ def _child(messages: Connection, target: str, payload: Any, environment: dict[st
     os.setsid()
     _end_with_parent()
     _redirect_output(log)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked in the server
     os.environ.update(environment)
     try:
         module, _, function = target.partition(":")

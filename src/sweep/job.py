@@ -38,12 +38,18 @@ def run(job: Job) -> dict[str, Any]:
     """
     start = time.monotonic()
     row = _identity(job)
+    found = _Found()
     interrupted = False
     try:
-        row |= _measure(job)
+        row |= _measure(job, found)
     except KeyboardInterrupt:
         interrupted = True
-        row |= {"status": "interrupted", "reason": "ended by Ctrl-C or a signal to stepsweep"}
+        row |= found.facts | {
+            "status": "interrupted",
+            "reason": "ended by Ctrl-C or a signal to stepsweep",
+            "stage": found.stage,
+            "verdict": None,
+        }
     row["wall_s"] = time.monotonic() - start
     store.write(Path(job.spec.output_dir), row)
     if interrupted:
@@ -88,10 +94,9 @@ def _identity(job: Job) -> dict[str, Any]:
     }
 
 
-def _measure(job: Job) -> dict[str, Any]:
+def _measure(job: Job, found: "_Found") -> dict[str, Any]:
     """Run the child with a cache of its own and return the columns that this gave."""
     spec = job.spec
-    found = _Found()
     try:
         cache = caches.prepare(
             Path(spec.output_dir),

@@ -21,14 +21,26 @@ def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
     """Run a command line and return its exit code; `hydra_main` starts the jobs."""
     try:
         plan = command_line.check(arguments)
+        if plan is not None:
+            _make_output_dir(plan)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201  # the entry's own output
         return USAGE
+    except KeyboardInterrupt:
+        print("interrupted: nothing was started", file=sys.stderr)  # noqa: T201
+        return INTERRUPTED
     if plan is None:
         hydra_main()
         return ALL_WELL
     with _terminable():
         return _run(plan, hydra_main)
+
+
+def _make_output_dir(plan: Plan) -> None:
+    try:
+        plan.output_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"output_dir cannot be made: {plan.output_dir}: {error.strerror}") from None
 
 
 def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:

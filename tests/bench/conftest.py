@@ -1,0 +1,40 @@
+"""Every test starts with a torch that has compiled nothing, and leaves its settings alone."""
+
+import shutil
+import warnings
+
+import pytest
+import torch
+
+from src.bench import torch_private
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch's own modules use what torch deprecates
+    import torch._inductor.compile_fx
+
+
+@pytest.fixture(autouse=True)
+def fresh_torch():
+    """Forget what earlier tests compiled and counted; put the thread count back afterwards."""
+    threads = torch.get_num_threads()
+    torch._dynamo.reset()
+    torch_private.clear()
+    yield
+    torch.set_num_threads(threads)
+    torch._dynamo.reset()
+
+
+@pytest.fixture(scope="session")
+def machine_cache(tmp_path_factory):
+    """Return one inductor cache for the session: what it learns about the compiler is kept."""
+    return tmp_path_factory.mktemp("inductor")
+
+
+@pytest.fixture
+def cold_cache(machine_cache, monkeypatch):
+    """Point inductor to a cache without compiled graphs, and return its folder."""
+    for name in torch_private.GRAPH_CACHE_FOLDERS:
+        shutil.rmtree(machine_cache / name, ignore_errors=True)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(machine_cache))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(machine_cache / "triton"))
+    return machine_cache

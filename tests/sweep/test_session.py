@@ -1,0 +1,201 @@
+"""A session with jobs that only write rows: exit codes, and what the user reads."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from src import store
+from src.sweep import caches, command_line, session
+from tests.rows import bad, row
+
+
+@pytest.fixture(autouse=True)
+def _registered():
+    command_line.register()
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Return a function: rows to write and how Hydra ends -> exit code, output, errors."""
+
+    def run(*rows, end=None, arguments=("-m", "seed=1,2")):
+        def hydra_main():
+            for each in rows:
+                store.write(tmp_path, each)
+            if end is not None:
+                raise end
+
+        code = session.run([*arguments, "sweep_id=first", f"output_dir='{tmp_path}'"], hydra_main)
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return run
+
+
+def ok(job, **changes):
+    return row(job=job, seed=job, overrides=[f"seed={job}"], **changes)
+
+
+def ended(status, job, **changes):
+    return bad(status, "the reason", job=job, seed=job, overrides=[f"seed={job}"], **changes)
+
+
+class TestExitCode:
+    def test_0_when_every_run_ended_well(self, run, tmp_path):
+        """Progress, table and the place of the rows are printed, nothing as an error."""
+        code, out, err = run(ok(0), ok(1))
+        assert (code, err) == (0, "")
+        assert out.startswith("sweep first: 2 runs\n[1/2] seed=")
+        assert "Sweep first\n\n2 runs: 2 ok." in out
+        assert out.endswith(f"rows: {tmp_path}/runs/sweep=first\n")
+
+    @pytest.mark.parametrize("status", ["unsupported", "excluded"])
+    def test_0_when_a_run_cannot_work_here(self, run, status):
+        """A sweep over what some machine lacks is no failure."""
+        code, out, _ = run(ok(0), ended(status, 1))
+        assert code == 0
+        assert f"{status}: the reason" in out
+
+    @pytest.mark.parametrize("status", ["failed", "timed_out", "crashed", "interrupted"])
+    def test_1_when_a_run_did_not_end_well(self, run, status):
+        """The run is named, with its reason, after the table."""
+        code, out, _ = run(ok(0), ended(status, 1, optimizer="sgd"))
+        assert code == 1
+        assert out.splitlines()[-2] == f"run 1 (sgd): {status}: the reason"
+
+    def test_1_when_a_gate_failed(self, run):
+        """A measured run that is too slow is told as such."""
+        code, out, _ = run(ok(0), ok(1, optimizer="sgd", gate="failed", gate_min_speedup=3.0))
+        assert code == 1
+        assert "run 1 (sgd): gate failed: speedup 2, gate.min_speedup=3.0" in out
+
+    def test_1_when_a_run_left_no_row(self, run):
+        """A launcher that lost a run does not pass for success."""
+        code, out, _ = run(ok(0))
+        assert code == 1
+        assert "1 of 2 runs left no row\n" in out
+
+    def test_1_when_there_is_no_row_at_all(self, run):
+        """The reason stands where the table would."""
+        code, out, _ = run()
+        assert code == 1
+        assert "no table: " in out
+        assert "2 of 2 runs left no row" in out
+        assert "rows: " not in out
+
+    def test_1_when_a_row_cannot_be_read(self, run, tmp_path):
+        """The file is named."""
+        folder = store.sweep_dir(tmp_path, "first")
+        folder.mkdir(parents=True)
+        (folder / "broken.parquet").write_bytes(b"x")
+        code, out, _ = run(ok(0), ok(1))
+        assert code == 1
+        assert f"{folder}/broken.parquet: " in out
+
+    def test_1_when_hydra_ended_with_an_error(self, run):
+        """Hydra has told it; the rows that there are get their table all the same."""
+        code, out, _ = run(ok(0), ok(1), end=SystemExit(1))
+        assert code == 1
+        assert "2 runs: 2 ok." in out
+
+    @pytest.mark.parametrize("code", [None, 0])
+    def test_0_when_hydra_exits_without_an_error(self, run, code):
+        """An exit is no failure by itself."""
+        assert run(ok(0), ok(1), end=SystemExit(code))[0] == 0
+
+    def test_130_when_interrupted(self, run):
+        """What was finished gets its table, and it is said that nothing more is started."""
+        code, out, err = run(ok(0), end=KeyboardInterrupt())
+        assert (code, err) == (130, "")
+        assert "interrupted: no further run is started\n" in out
+        assert "1 run: 1 ok." in out
+        assert "1 of 2 runs left no row" in out
+
+    def test_2_when_the_command_line_is_wrong(self, run, tmp_path):
+        """Nothing is started, and nothing made."""
+        code, out, err = run(end=AssertionError("was started"), arguments=["seed=-1"])
+        assert (code, out) == (2, "")
+        assert err == "error: seed must be at least 0: got -1\n"
+        assert list(tmp_path.iterdir()) == []
+
+    def test_2_when_the_output_folder_cannot_be_made(self, tmp_path, capsys):
+        """Before the first run, not after it."""
+        (tmp_path / "file").write_text("")
+
+        def hydra_main():
+            raise AssertionError("was started")
+
+        assert session.run(["seed=1", f"output_dir={tmp_path}/file/below"], hydra_main) == 2
+        shown = capsys.readouterr()
+        assert shown.err == f"error: output_dir cannot be made: {tmp_path}/file/below: Not a directory\n"
+        assert shown.out == ""
+
+    def test_130_when_interrupted_while_checking(self, monkeypatch, capsys):
+        """The check of a large sweep takes a while; Ctrl-C in it is no traceback."""
+
+        def interrupted(_arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(command_line, "check", interrupted)
+        assert session.run([], lambda: None) == 130
+        assert capsys.readouterr().err == "interrupted: nothing was started\n"
+
+
+class TestInformation:
+    def test_is_left_to_hydra(self, capsys):
+        """`--help` prints what Hydra prints, without progress or table."""
+        called = []
+        assert session.run(["--help"], lambda: called.append(True)) == 0
+        assert called == [True]
+        assert capsys.readouterr() == ("", "")
+
+
+class TestSignals:
+    def test_sigterm_ends_a_sweep_as_ctrl_c_does(self, tmp_path, capsys):
+        """A scheduler's polite end keeps rows and summary."""
+
+        def hydra_main():
+            store.write(tmp_path, ok(0))
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.sigtimedwait([], 60)  # the handler interrupts it
+            raise AssertionError("went on")
+
+        arguments = ["-m", "seed=1,2", "sweep_id=first", f"output_dir='{tmp_path}'"]
+        assert session.run(arguments, hydra_main) == 130
+        assert "1 run: 1 ok." in capsys.readouterr().out
+
+    def test_the_handler_of_before_is_put_back(self, run):
+        """A session in a larger program leaves no trace."""
+        before = signal.getsignal(signal.SIGTERM)
+        run(ok(0), ok(1))
+        assert signal.getsignal(signal.SIGTERM) is before
+
+
+class TestCaches:
+    def made(self, tmp_path):
+        sweep = caches.sweep_folder(tmp_path, "first")
+        for name in ("toolchain", "key-0"):
+            (sweep / name).mkdir(parents=True)
+        return sweep
+
+    @pytest.mark.parametrize("end", [None, KeyboardInterrupt(), SystemExit(1)])
+    def test_cold_caches_go_however_the_sweep_ends(self, run, tmp_path, end):
+        """Nothing is left of them."""
+        sweep = self.made(tmp_path)
+        run(ok(0), end=end)
+        assert not sweep.exists()
+
+    def test_they_go_too_when_something_unforeseen_is_raised(self, run, tmp_path):
+        """The exception itself is not hidden."""
+        sweep = self.made(tmp_path)
+        with pytest.raises(RuntimeError, match="unforeseen"):
+            run(end=RuntimeError("unforeseen"))
+        assert not sweep.exists()
+
+    def test_those_of_runs_stay_on_request(self, run, tmp_path):
+        """The toolchain alone goes."""
+        sweep = self.made(tmp_path)
+        run(ok(0), arguments=["compile.keep_cache=true"])
+        assert [p.name for p in Path(sweep).iterdir()] == ["key-0"]
