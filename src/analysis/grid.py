@@ -81,7 +81,7 @@ def document_of(summary: Summary, filters: Sequence[str] = ()) -> Document:
     grids, remarks = [_cells(summary, notes)], []
     if any(geomean.speedup for geomean in summary.geomeans):
         grids.append(_geomeans(summary.geomeans, notes))
-    else:
+    elif len(summary.cells) > 1:
         remarks = list(dict.fromkeys(f"Geomean of the speedups: {g.note}." for g in summary.geomeans))
     if summary.published:
         grids.append(_published(summary.published, notes))

@@ -85,7 +85,7 @@ class TestBuild:
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_parameters_and_gradients_have_the_dtype(self, dtype):
         """And a step in it moves the parameters and keeps them finite."""
-        made = built(f"model.dtype={dtype}")
+        made = built("optimizer=sgd", f"model.dtype={dtype}")
         before = [p.detach().clone() for p in made.parameters]
         assert {t.dtype for t in tensors(made)} == {getattr(torch, dtype)}
         made.step()

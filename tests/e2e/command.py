@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import pandas as pd
 import psutil
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +53,8 @@ class Command:
 
     def rows(self):
         """Return all rows under its output folder, as any reader of Parquet sees them."""
+        import pandas as pd  # not at the top: every run of `every_order` would load it
+
         return pd.read_parquet(self.output_dir / "runs").sort_values("job").reset_index(drop=True)
 
     def wait_for_files(self, pattern, count=1):
@@ -65,12 +66,21 @@ class Command:
             time.sleep(0.05)
         return found
 
-    def processes(self):
-        """Return its processes that are alive: all have inherited its mark."""
+    def wait_for_process(self, text):
+        """Wait until it has a process with `text` on its command line."""
+        deadline = time.monotonic() + GENEROUS
+        while not self.processes(text):
+            assert self.process.poll() is None, f"ended early: {self.process.communicate()}"
+            assert time.monotonic() < deadline, f"no process {text}"
+            time.sleep(0.05)
+
+    def processes(self, text=""):
+        """Return its processes that are alive, by the mark that all inherit, and by their command line."""
         found = []
         for process in psutil.process_iter():
             try:
-                if self.mark in process.environ() and process.status() != psutil.STATUS_ZOMBIE:
+                alive = self.mark in process.environ() and process.status() != psutil.STATUS_ZOMBIE
+                if alive and text in " ".join(process.cmdline()):
                     found.append(process)
             except psutil.Error:
                 continue

@@ -1,0 +1,259 @@
+"""The machine: which device, what cannot run on it, and what the row says about it."""
+
+import json
+import os
+import platform
+from collections import namedtuple
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import torch
+
+from src import record
+from src.bench import machine
+from src.bench.machine import Unsupported
+from tests.specs import spec
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
+GIB = 2**30
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Pretend there is a modern GPU with 8 of 16 GiB free; return what it says of itself."""
+    properties = SimpleNamespace(
+        name="Pretended GPU", uuid="1234-abcd", major=9, minor=0, total_memory=16 * GIB
+    )
+    answers = {
+        "is_available": lambda: True,
+        "get_device_capability": lambda _device: (properties.major, properties.minor),
+        "get_device_name": lambda _device: properties.name,
+        "get_device_properties": lambda _device: properties,
+        "mem_get_info": lambda _device: (8 * GIB, 16 * GIB),
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(torch.cuda, name, answer)
+    monkeypatch.setattr(machine.torch_private, "has_triton", lambda: True)
+    return properties
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    """Pretend there is no GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.fixture
+def no_cxx(monkeypatch):
+    """Pretend there is no C++ compiler."""
+    monkeypatch.setattr(machine.torch_private, "cxx_compiler", lambda: None)
+
+
+@pytest.fixture
+def one_gib(monkeypatch):
+    """Pretend that 1 GiB of memory is available."""
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: SimpleNamespace(available=GIB))
+
+
+class TestResolveDevice:
+    @pytest.mark.parametrize("asked", ["auto", "cpu"])
+    def test_without_a_gpu_it_is_the_cpu(self, asked, no_gpu):
+        """Left to us or asked for."""
+        assert machine.resolve_device(asked) == CPU
+
+    @pytest.mark.parametrize(("asked", "expected"), [("auto", CUDA), ("cuda", CUDA), ("cpu", CPU)])
+    def test_with_a_gpu(self, asked, expected, gpu):
+        """`auto` takes it, and always the first one that is visible."""
+        assert machine.resolve_device(asked) == expected
+
+    @pytest.mark.parametrize(("version", "build"), [(None, "no CUDA"), ("13.0", "CUDA 13.0")])
+    def test_a_gpu_that_is_not_there_is_unsupported(self, version, build, no_gpu, monkeypatch):
+        """The reason tells a CPU build of torch from a missing driver."""
+        monkeypatch.setattr(torch.version, "cuda", version)
+        with pytest.raises(Unsupported, match=rf"^device=cuda: .* \(torch was built for {build}\)$"):
+            machine.resolve_device("cuda")
+
+
+class TestCheckCanRun:
+    def test_a_small_model_can(self, monkeypatch):
+        """Nothing to object, with a compiler."""
+        monkeypatch.setattr(machine.torch_private, "cxx_compiler", lambda: "g++")
+        machine.check_can_run(spec("model=tiny"), CPU)
+
+    def test_a_cuda_lr_needs_cuda_parameters(self):
+        """`device=auto` may turn out to be the CPU only here."""
+        with pytest.raises(Unsupported, match=r"^lr_device=cuda: the parameters are on the CPU$"):
+            machine.check_can_run(spec("lr_as_tensor=true", "lr_device=cuda"), CPU)
+
+    def test_the_device_of_a_tensor_that_is_not_used_does_not_matter(self):
+        """With a float learning rate there is no tensor."""
+        machine.check_can_run(spec("model=tiny", "lr_device=cuda", "compile=aot_eager"), CPU)
+
+
+class TestCapability:
+    def test_an_old_gpu_is_unsupported(self, gpu):
+        """Its name and capability are told."""
+        gpu.name, gpu.major, gpu.minor = "Tesla P100", 6, 1
+        expected = r"^torch.compile needs CUDA capability 7\.0 or newer: Tesla P100 has 6\.1$"
+        with pytest.raises(Unsupported, match=expected):
+            machine.check_can_run(spec("model=tiny"), CUDA)
+
+    @pytest.mark.parametrize("choice", ["aot_eager", "none"])
+    def test_it_can_run_what_generates_no_code(self, gpu, choice):
+        """Triton is not needed there."""
+        gpu.major = 6
+        machine.check_can_run(spec("model=tiny", f"compile={choice}"), CUDA)
+
+    def test_the_oldest_that_works(self, gpu):
+        """7.0 is enough."""
+        gpu.major, gpu.minor = 7, 0
+        machine.check_can_run(spec("model=tiny"), CUDA)
+
+    def test_no_triton_is_unsupported(self, gpu, monkeypatch):
+        """Inductor has no other way to a GPU."""
+        monkeypatch.setattr(machine.torch_private, "has_triton", lambda: False)
+        with pytest.raises(Unsupported, match="needs a working Triton"):
+            machine.check_can_run(spec("model=tiny"), CUDA)
+
+
+class TestCompiler:
+    @pytest.mark.parametrize(
+        ("device", "overrides"), [(CPU, ()), (CUDA, ("lr_as_tensor=true",))], ids=["cpu", "cpu lr tensor"]
+    )
+    def test_without_one_inductor_cannot_run_on_the_cpu(self, device, overrides, gpu, no_cxx):
+        """Nor can it compute with a learning rate there; the reason says what to do."""
+        with pytest.raises(Unsupported, match=r"C\+\+ compiler .* \(set CXX or install g\+\+\)"):
+            machine.check_can_run(spec("model=tiny", *overrides), device)
+
+    @pytest.mark.parametrize(
+        ("device", "overrides"),
+        [
+            (CPU, ("compile=aot_eager",)),
+            (CPU, ("compile=none",)),
+            (CUDA, ()),
+            (CUDA, ("lr_as_tensor=true", "lr_device=cuda")),
+        ],
+        ids=["aot_eager", "none", "cuda", "cuda lr tensor"],
+    )
+    def test_what_compiles_no_cxx_needs_none(self, device, overrides, gpu, no_cxx):
+        """Everything on the GPU, or no code at all."""
+        machine.check_can_run(spec("model=tiny", *overrides), device)
+
+
+class TestMemory:
+    """32 x 4096 x 4096 parameters: 2 GiB in float32, as much again in gradients, for every arm."""
+
+    @pytest.mark.parametrize(
+        ("overrides", "needed"),
+        [
+            ((), "8.0"),
+            (("model.dtype=bfloat16",), "4.0"),
+            (("model.dtype=float64",), "16.0"),
+            (("measure.arms=[eager,compiled,eager_after_compile]",), "12.0"),
+        ],
+    )
+    def test_what_cannot_fit_is_unsupported(self, overrides, needed, one_gib):
+        """With what it needs and what there is."""
+        expected = rf"^model=large: .* of \d arms need {needed} GiB, 1\.0 GiB are available$"
+        with pytest.raises(Unsupported, match=expected):
+            machine.check_can_run(spec("model=large", "compile=aot_eager", *overrides), CPU)
+
+    def test_what_just_fits_can_run(self, one_gib):
+        """4 layers of 4096 x 4096 are 1/4 GiB, in parameters and gradients of two arms 1 GiB."""
+        machine.check_can_run(spec("model=large", "model.depth=4", "compile=aot_eager"), CPU)
+
+    def test_biases_count(self, one_gib):
+        """One vector more a layer is too much."""
+        overrides = ("model=large", "model.depth=4", "model.bias=true", "compile=aot_eager")
+        with pytest.raises(Unsupported, match=r"need 1\.0 GiB, 1\.0 GiB are available"):
+            machine.check_can_run(spec(*overrides), CPU)
+
+    def test_on_a_gpu_its_free_memory_counts(self, gpu, one_gib):
+        """8 GiB needed and free on the GPU; with one layer more they are not."""
+        machine.check_can_run(spec("model=large"), CUDA)
+        with pytest.raises(Unsupported, match=r"need 8\.2 GiB, 8\.0 GiB are available"):
+            machine.check_can_run(spec("model=large", "model.depth=33"), CUDA)
+
+
+class TestForeignLoad:
+    """CPU seconds that the host was busy and this process was not, over the seconds that passed."""
+
+    @pytest.mark.parametrize(
+        ("host", "own", "expected"),
+        [
+            ({"user": 8.0}, 8.0, 0.0),  # this process alone
+            ({"user": 12.0}, 8.0, 1.0),  # one CPU more
+            ({"system": 2.0, "irq": 1.0, "steal": 1.0}, 0.0, 1.0),  # whatever keeps a CPU busy
+            ({"idle": 100.0, "iowait": 50.0}, 0.0, 0.0),  # waiting is not busy
+            ({"user": 4.0, "guest": 4.0}, 0.0, 1.0),  # Linux has a guest's time in user as well
+            ({"user": 1.0}, 1.5, 0.0),  # clocks of different resolution give no negative load
+        ],
+    )
+    def test_what_others_used(self, host, own, expected, monkeypatch):
+        """In 4 s, against hand-made counters of the kernel."""
+        names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
+        counters = namedtuple("counters", names)
+        start = counters(*[1000.0] * 10)
+        end = counters(*[1000.0 + host.get(name, 0.0) for name in names])
+        clocks = {"process_time": [5.0, 5.0 + own], "monotonic": [7.0, 11.0]}
+        fake_time = SimpleNamespace(**{name: iter(values).__next__ for name, values in clocks.items()})
+        monkeypatch.setattr(machine, "time", fake_time)
+        monkeypatch.setattr(machine.psutil, "cpu_times", iter([start, end]).__next__)
+        assert machine.ForeignLoad().busy_cpus() == pytest.approx(expected)
+
+
+class TestFacts:
+    @pytest.mark.parametrize("device", [CPU, CUDA], ids=str)
+    def test_all_are_columns_of_the_row(self, device, gpu):
+        """Names and types fit the schema."""
+        record.to_table({"status": "ok"} | machine.facts(spec(), device))
+
+    def test_what_must_agree_between_rows_is_known(self, gpu):
+        """Host, CPU, GPU and torch; CUDA's version as far as torch was built for it."""
+        facts = machine.facts(spec(), CUDA)
+        assert [n for n in record.MACHINE_FACTS if facts[n] is None and n != "cuda_version"] == []
+
+    def test_a_cpu_run_has_no_gpu(self, gpu):
+        """Even where there is one."""
+        assert not [name for name in machine.facts(spec(), CPU) if name.startswith("gpu")]
+
+    def test_the_gpu_as_torch_tells_it(self, gpu):
+        """Name, UUID, capability and memory; the driver's version as far as NVML is there."""
+        facts = machine.facts(spec(), CUDA)
+        del facts["gpu_driver"]
+        assert {name: value for name, value in facts.items() if name.startswith("gpu")} == {
+            "gpu": "Pretended GPU",
+            "gpu_uuid": "1234-abcd",
+            "gpu_capability": "9.0",
+            "gpu_memory_bytes": 16 * GIB,
+        }
+
+    def test_the_host_as_the_system_tells_it(self):
+        """Versions, CPUs and memory."""
+        facts = machine.facts(spec(), CPU)
+        assert facts["python_version"] == platform.python_version()
+        assert facts["torch_version"] == str(torch.__version__)
+        assert facts["cpu_count"] == len(os.sched_getaffinity(0))
+        assert facts["memory_bytes"] == psutil.virtual_memory().total
+        assert facts["threads"] == torch.get_num_threads()
+        assert facts["host_cpu_count"] >= facts["cpu_count"]
+
+    def test_the_compiler_is_told_where_it_is_used(self, gpu):
+        """By a run that compiles C++, not by one that does not."""
+        assert machine.facts(spec("compile=aot_eager"), CPU)["cxx_compiler"] is None
+        assert machine.facts(spec(), CUDA)["cxx_compiler"] is None
+        if machine.torch_private.cxx_compiler() is not None:
+            assert machine.facts(spec(), CPU)["cxx_compiler"]
+
+    def test_the_environment_that_steers_torch(self, monkeypatch):
+        """What the user set, not what stepsweep sets itself, and nothing else."""
+        for name in list(os.environ):
+            if name.startswith(machine._STEERING):
+                monkeypatch.delenv(name)
+        monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/somewhere")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        found = json.loads(machine.facts(spec(), CPU)["torch_environment"])
+        assert found == {"OMP_NUM_THREADS": "2", "TORCHINDUCTOR_MAX_AUTOTUNE": "1"}
