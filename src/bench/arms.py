@@ -85,7 +85,6 @@ def _arm(built: Workload, step: Callable[[], None], now: Callable[[], float]) ->
     timer = Timer("step()", timer=now, globals={"step": step}, num_threads=torch.get_num_threads())
 
     def block(steps: int) -> float:
-        built.restore_gradients()
         seconds = float(timer.timeit(steps).raw_times[0])
         arm.steps_taken += steps + max(2, steps // 100)
         return seconds

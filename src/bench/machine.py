@@ -46,10 +46,12 @@ def check_can_run(spec: RunSpec, device: torch.device) -> None:
     """Check before anything is built what would make the run fail in an obscure way.
 
     Raises:
-        Unsupported: lr on another device than possible, no compiler, or too little memory.
+        Unsupported: arguments that the device rules out, no compiler, or too little memory.
     """
     if spec.lr_as_tensor and spec.lr_device == "cuda" and device.type != "cuda":
         raise Unsupported("lr_device=cuda: the parameters are on the CPU")
+    if getattr(spec.optimizer, "capturable", False) and device.type != "cuda":
+        raise Unsupported("optimizer.capturable=true: torch's eager step asserts parameters on CUDA")
     _check_compiler(spec, device)
     _check_memory(spec, device)
 

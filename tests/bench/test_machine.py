@@ -81,6 +81,11 @@ class TestCheckCanRun:
         monkeypatch.setattr(machine.torch_private, "cxx_compiler", lambda: "g++")
         machine.check_can_run(spec("model=tiny"), CPU)
 
+    def test_capturable_needs_cuda_parameters(self):
+        """torch's eager step would raise an AssertionError, the compiled one would not."""
+        with pytest.raises(Unsupported, match=r"^optimizer\.capturable=true: torch's eager step asserts"):
+            machine.check_can_run(spec("optimizer.capturable=true"), CPU)
+
     def test_a_cuda_lr_needs_cuda_parameters(self):
         """`device=auto` may turn out to be the CPU only here."""
         with pytest.raises(Unsupported, match=r"^lr_device=cuda: the parameters are on the CPU$"):
