@@ -10,6 +10,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any, ClassVar
 
 from omegaconf import DictConfig, OmegaConf
@@ -227,8 +229,9 @@ class RunSpec:
     def run_key(self) -> str:
         """Return the 12 hex digits that name what is measured, whatever it is called or stored."""
         plain = asdict(self)
-        for name in NOT_MEASURED:
-            del plain[name]
+        for dotted in NOT_MEASURED:
+            *groups, name = dotted.split(".")
+            del reduce(getitem, groups, plain)[name]
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -237,7 +240,10 @@ class RunSpec:
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
 
 
-NOT_MEASURED = ("limits", "gate", "experiment", "objective", "sweep_id", "output_dir")
+NOT_MEASURED = (
+    *("limits", "gate", "experiment", "objective", "sweep_id", "output_dir"),
+    *("model.name", "measure.name", "compile.keep_cache"),
+)
 """Keys of `RunSpec` that do not change what is measured, and so are no part of the run key."""
 
 OPTIMIZERS: dict[str, type[OptimizerSpec]] = {"adam": AdamSpec, "adamw": AdamWSpec, "sgd": SGDSpec}

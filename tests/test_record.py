@@ -1,6 +1,7 @@
 """The row's schema holds what it promises."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +59,10 @@ class TestToTable:
         """The message names the column and the rule."""
         with pytest.raises(record.RecordError, match=message):
             record.to_table(row() | changes)
+
+
+class TestMarkdown:
+    def test_the_page_of_columns_is_current(self):
+        """`make docs` has been run since the schema changed."""
+        page = Path(__file__).parent.parent / "docs" / "columns.md"
+        assert record.markdown() == page.read_text(encoding="utf-8")

@@ -184,6 +184,9 @@ NOT_MEASURED = [
     "experiment.name=table",
     "experiment.title=Table",
     "objective=speedup",
+    "model.name=mine",
+    "measure.name=mine",
+    "compile.keep_cache=true",
     "sweep_id=other",
     "output_dir=elsewhere",
 ]

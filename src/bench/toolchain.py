@@ -10,13 +10,15 @@ from src.spec import RunSpec
 
 
 def probe(spec: RunSpec, report: Any) -> None:
-    """Compile something trivial for the CPU where the run compiles C++; report `seconds`.
+    """Compile something trivial for the CPU where the run compiles C++.
 
-    Nothing is reported when the run compiles no C++: a GPU needs no such probe.
+    Reports `needed`, a bool, and then `seconds`: a GPU without a CPU learning rate needs no probe.
     """
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
-    if not machine.compiles_cxx(spec, machine.resolve_device(spec.device)):
+    needed = machine.compiles_cxx(spec, machine.resolve_device(spec.device))
+    report("needed", needed)
+    if not needed:
         return
     start = time.perf_counter()
     torch.compile(_trivial)(torch.ones(1024))

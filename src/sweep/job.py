@@ -165,17 +165,25 @@ def _tail(log: Path) -> str | None:
         return None
 
 
+_needs_no_probe: set[tuple[Any, ...]] = set()
+"""Devices of parameters and learning rate for which a probe has said that no C++ is compiled."""
+
+
 def _probe_toolchain(job: Job, folder: Path) -> float | None:
     """Probe the compiler in `folder`; a probe that fails leaves the answer to the run itself."""
-    if job.spec.compile.backend != "inductor":
+    spec = job.spec
+    devices = (spec.device, spec.lr_as_tensor, spec.lr_device)
+    if spec.compile.backend != "inductor" or devices in _needs_no_probe:
         return None
-    seconds: list[float] = []
+    told: dict[str, Any] = {}
     isolate.call(
         "src.bench.toolchain:probe",
-        job.spec,
+        spec,
         environment={"TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")},
         log=job.log,
-        seconds=job.spec.limits.run_seconds,
-        on_message=lambda kind, value: seconds.append(value) if kind == "seconds" else None,
+        seconds=spec.limits.run_seconds,
+        on_message=told.__setitem__,
     )
-    return seconds[0] if seconds else None
+    if told.get("needed") is False:
+        _needs_no_probe.add(devices)
+    return told.get("seconds")

@@ -23,6 +23,7 @@ def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
         plan = command_line.check(arguments)
         if plan is not None:
             _make_output_dir(plan)
+            _check_sweep_is_new(plan)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201  # the entry's own output
         return USAGE
@@ -43,6 +44,13 @@ def _make_output_dir(plan: Plan) -> None:
         raise UsageError(f"output_dir cannot be made: {plan.output_dir}: {error.strerror}") from None
 
 
+def _check_sweep_is_new(plan: Plan) -> None:
+    """Rows of an earlier sweep would enter this one's summary and exit code."""
+    folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
+    if folder.exists() and store.row_files(folder):
+        raise UsageError(f"sweep_id must be new: got {plan.sweep_id}, of which there are rows in {folder}")
+
+
 def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
     console = Console()
     code = ALL_WELL
@@ -57,7 +65,10 @@ def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
         code = NOT_ALL_WELL if ended.code else ALL_WELL
     finally:
         caches.remove_sweep(plan.output_dir, plan.sweep_id, keep_runs=plan.keep_cache)
-    return max(code, _end(plan, console))
+    try:
+        return max(code, _end(plan, console))
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _end(plan: Plan, console: Console) -> int:

@@ -23,7 +23,10 @@ def run(tmp_path, capsys):
     def run(*rows, end=None, arguments=("-m", "seed=1,2")):
         def hydra_main():
             for each in rows:
-                store.write(tmp_path, each)
+                if callable(each):
+                    each()
+                else:
+                    store.write(tmp_path, each)
             if end is not None:
                 raise end
 
@@ -88,11 +91,28 @@ class TestExitCode:
     def test_1_when_a_row_cannot_be_read(self, run, tmp_path):
         """The file is named."""
         folder = store.sweep_dir(tmp_path, "first")
-        folder.mkdir(parents=True)
-        (folder / "broken.parquet").write_bytes(b"x")
-        code, out, _ = run(ok(0), ok(1))
+        code, out, _ = run(ok(0), ok(1), lambda: (folder / "broken.parquet").write_bytes(b"x"))
         assert code == 1
         assert f"{folder}/broken.parquet: " in out
+
+    def test_2_when_the_sweep_has_rows_already(self, run, tmp_path):
+        """They would count for this one; they stay as they are, and nothing is started."""
+        written = store.write(tmp_path, ok(0, sweep_id="first"))
+        before = written.read_bytes()
+        code, out, err = run(ok(1))
+        assert (code, out) == (2, "")
+        assert err.startswith("error: sweep_id must be new: got first, of which there are rows in ")
+        assert written.read_bytes() == before
+        assert len(store.row_files(tmp_path)) == 1
+
+    def test_130_when_interrupted_during_the_summary(self, run, monkeypatch):
+        """No traceback: the rows are written."""
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(session, "_end", interrupted)
+        assert run(ok(0), ok(1))[0] == 130
 
     def test_1_when_hydra_ended_with_an_error(self, run):
         """Hydra has told it; the rows that there are get their table all the same."""
