@@ -132,7 +132,7 @@ _TIMES = (
     Column("min_effect", _FLOAT, "", "a speedup closer to 1 than this is no difference"),
     Column("timed_from_step", _INT, "", "fewest optimizer steps that an arm took before it was timed"),
     Column("rounds", _INT, "", "timed rounds; each times every arm for one block"),
-    Column("foreign_cpus", _FLOAT, "CPUs", "CPUs busy with other processes during the timing, on average"),
+    Column("foreign_cpus", _FLOAT, "cpus", "CPUs busy with other processes during the timing, on average"),
     Column("timing_s", _FLOAT, "s", "time spent on the rounds, calibration included"),
 )
 
