@@ -5,6 +5,7 @@ ends it early; a value out of range would only surface when its job starts, hour
 Here all runs are checked by both, and the user's mistakes are told in one or two lines.
 """
 
+import argparse
 import copy
 import itertools
 import secrets
@@ -43,15 +44,9 @@ PRESETS = "experiments"
 
 GROUPS = ("model", "optimizer", "scheduler", "compile", "measure", PRESETS)
 
-_MULTIRUN = {"-m", "--multirun"}
 _INFORMATION = {
     *("-h", "--help", "--hydra-help", "--version", "-c", "--cfg", "-i", "--info"),
     *("-sc", "--shell-completion"),
-}
-_RUN = {"-r", "--run"}  # what Hydra does without a flag
-_OTHER_CONFIGURATION = {
-    *("-cp", "--config-path", "-cn", "--config-name", "-cd", "--config-dir"),
-    *("-p", "--package", "--resolve", "--experimental-rerun"),
 }
 
 
@@ -129,22 +124,38 @@ def check(arguments: list[str]) -> Plan | None:
     Raises:
         UsageError: the command line is wrong.
     """
-    flags = {a.partition("=")[0] for a in arguments if a.startswith("-")}
-    if flags & _INFORMATION:
+    if any(a.partition("=")[0] in _INFORMATION for a in arguments):
         return None
-    for flag in sorted(flags - _MULTIRUN - _RUN - _OTHER_CONFIGURATION):
-        raise UsageError(f"{flag} is not an option: see --help and --hydra-help")
-    if flags & _MULTIRUN and flags & _RUN:
-        raise UsageError("-m and --run exclude each other")
-    if flags & _OTHER_CONFIGURATION:
-        # These change where the configuration comes from; Hydra has to check it.
-        return Plan((), (), new_sweep_id(), paths.output_dir(), keep_cache=False)
     try:
-        return _check([a for a in arguments if a not in _MULTIRUN | _RUN], multirun=bool(flags & _MULTIRUN))
+        flags, overrides = _options().parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise UsageError(str(error)) from None
+    for flag in (a for a in overrides if a.startswith("-")):
+        raise UsageError(f"{flag} is not an option here: see --help")
+    if flags.multirun and flags.run:
+        raise UsageError("-m and --run exclude each other")
+    if flags.config_dir is not None:
+        if not Path(flags.config_dir).is_dir():
+            raise UsageError(f"--config-dir must be a folder: got {flags.config_dir}")
+        # What Hydra does with it: its choices stand beside those of conf/.
+        folders = (paths.share_root(), Path(flags.config_dir).absolute())
+        listed = ",".join(f"'file://{folder}'" for folder in folders)
+        overrides = [*overrides, f"hydra.searchpath=[{listed}]"]
+    try:
+        return _check(overrides, multirun=flags.multirun)
     except SpecError as error:
         raise UsageError(str(error)) from None
     except HydraException as error:  # of the override parser
         raise UsageError(_in_two_lines(error)) from None
+
+
+def _options() -> argparse.ArgumentParser:
+    """Return a parser of those of Hydra's options that start runs."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-m", "--multirun", action="store_true")
+    parser.add_argument("-r", "--run", action="store_true")  # what Hydra does without an option
+    parser.add_argument("-cd", "--config-dir", default=None)
+    return parser
 
 
 def _check(arguments: list[str], *, multirun: bool) -> Plan:

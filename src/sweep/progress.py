@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -64,7 +63,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         """Say what starts, and begin to look."""
         runs = "runs" if self._total is None else f"{self._total} run{'s' * (self._total != 1)}"
-        self._console.print(f"sweep {self._folder.name.removeprefix('sweep=')}: {runs}", highlight=False)
+        tell(self._console, f"sweep {self._folder.name.removeprefix('sweep=')}: {runs}")
         self._task = self._bar.add_task("runs", total=self._total)
         self._bar.start()
         self._thread.start()
@@ -92,12 +91,15 @@ class Progress:
         for row in table.to_pylist():
             self._done += 1
             of = f"/{self._total}" if self._total else ""
-            self._console.print(
-                f"[{self._done}{of}] {line(row, self._fixed)}", markup=False, highlight=False, soft_wrap=True
-            )
+            tell(self._console, f"[{self._done}{of}] {line(row, self._fixed)}")
         for path, why in unreadable.items():
-            self._console.print(f"{path.name}: {escape(why)}", highlight=False)
+            tell(self._console, f"{path.name}: {why}")
         self._bar.update(self._task, completed=self._done)
+
+
+def tell(console: Console, text: str) -> None:
+    """Print text as it is: wrapped at words on a terminal, one line for a program that reads it."""
+    console.print(text, markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def line(row: dict[str, Any], fixed: set[str]) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from src import store
 from src.sweep import caches, command_line
 from src.sweep.command_line import Plan, UsageError
-from src.sweep.progress import Progress
+from src.sweep.progress import Progress, tell
 
 ALL_WELL, NOT_ALL_WELL, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: every run ended well; a run did not, or failed its gate; nothing was started; Ctrl-C."""
@@ -59,7 +59,7 @@ def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
             hydra_main()
     except KeyboardInterrupt:
         code = INTERRUPTED
-        console.print("interrupted: no further run is started")
+        tell(console, "interrupted: no further run is started")
     except SystemExit as ended:
         # Hydra has told what went wrong; the rows so far are worth a summary all the same.
         code = NOT_ALL_WELL if ended.code else ALL_WELL
@@ -80,14 +80,12 @@ def _end(plan: Plan, console: Console) -> int:
     )
     console.print(report.text, markup=False, highlight=False, soft_wrap=True, end="")
     for bad in report.bad_runs:
-        console.print(
-            f"{bad.label}: {bad.status}: {bad.reason}", markup=False, highlight=False, soft_wrap=True
-        )
+        tell(console, f"{bad.label}: {bad.status}: {bad.reason}")
     for path, why in report.unreadable.items():
-        console.print(f"{path}: {why}", markup=False, highlight=False, soft_wrap=True)
+        tell(console, f"{path}: {why}")
     missing = len(plan.specs) - report.rows
     if missing > 0:
-        console.print(f"{missing} of {len(plan.specs)} runs left no row", highlight=False)
+        tell(console, f"{missing} of {len(plan.specs)} runs left no row")
     folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
     if report.rows:
         console.print(f"rows: {folder}", markup=False, highlight=False, soft_wrap=True)

@@ -133,8 +133,8 @@ REFUSED = [
     # the choice's own name
     ("optimizer.name=sgd", "optimizer.name must not be changed, choose optimizer=NAME: got 'sgd'"),
     # options
-    ("--frobnicate", "--frobnicate is not an option: see --help and --hydra-help"),
-    ("-x", "-x is not an option: see --help and --hydra-help"),
+    ("--frobnicate", "--frobnicate is not an option here: see --help"),
+    ("-x", "-x is not an option here: see --help"),
 ]
 
 REFUSED_SWEEPS = [
@@ -377,10 +377,32 @@ class TestAccepted:
         """Nothing is run, so nothing is checked."""
         assert check(arguments) is None
 
-    @pytest.mark.parametrize("arguments", [["--config-dir", "x"], ["-cn", "other"], ["-cp=/x"]])
-    def test_with_another_configuration_the_runs_are_not_known(self, arguments):
-        """Where the configuration comes from elsewhere, Hydra checks it."""
-        assert check([*arguments, "seed=-1"]).specs == ()
+    @pytest.mark.parametrize("form", [["--config-dir", "{}"], ["-cd", "{}"], ["--config-dir={}"]])
+    def test_choices_of_another_folder_are_known(self, form, tmp_path):
+        """They stand beside those of conf/, and are checked like them."""
+        folder = tmp_path / "my choices, é"
+        (folder / "model").mkdir(parents=True)
+        (folder / "model" / "mine.yaml").write_text("defaults: [tiny, _self_]\nname: mine\ndepth: 3\n")
+        arguments = [word.format(folder) for word in form]
+        specs = check([*arguments, "-m", "model=mine,tiny"]).specs
+        assert [(s.model.name, s.model.depth) for s in specs] == [("mine", 3), ("tiny", 2)]
+        with pytest.raises(UsageError, match=r"^model\.depth must be at least 1: got 0$"):
+            check([*arguments, "model=mine", "model.depth=0"])
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (["--config-dir", "/no/such/folder"], "--config-dir must be a folder: got /no/such/folder"),
+            (["--config-dir"], "argument -cd/--config-dir: expected one argument"),
+            (["--config-name", "other"], "--config-name is not an option here: see --help"),
+            (["-cp=/x"], "-cp=/x is not an option here: see --help"),
+        ],
+    )
+    def test_another_configuration_as_a_whole_is_refused(self, arguments, told):
+        """The schema, and with it all checks, hang on conf/config.yaml."""
+        with pytest.raises(UsageError) as refused:
+            check(arguments)
+        assert str(refused.value) == told
 
 
 class TestSpecOf:
