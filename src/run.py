@@ -29,7 +29,12 @@ def run_job(config: DictConfig) -> float:
         overrides=tuple(hydra_config.overrides.task),
         log=Path(hydra_config.runtime.output_dir) / "run.log",
     )
-    row = job.run(measured)
+    try:
+        row = job.run(measured)
+    except OSError as error:
+        told = f"the row of run {measured.number} could not be written: {error}"
+        print(told, file=sys.stderr)  # noqa: T201  # now: Hydra tells the first one, at the very end
+        raise command_line.JobError(told) from None
     value = row.get(measured.spec.objective)
     return float("nan") if value is None else float(value)
 

@@ -32,6 +32,8 @@ def half_width(interval: Interval | None) -> str:
     if interval is None or not math.isfinite(interval.relative_width):
         return ""
     percent = 50 * interval.relative_width
+    if percent >= 1000:  # two runs that disagree: a t interval of one degree of freedom
+        return "±>999 %"
     decimals = 2 if percent < 0.1 else 1 if percent < 10 else 0
     return f"±{percent:.{decimals}f} %"
 

@@ -54,8 +54,8 @@ class UsageError(Exception):
     """The command line is wrong; the message is what the user reads."""
 
 
-class SpecUsageError(CompactHydraException):
-    """A `SpecError` in a job: Hydra prints its message without a traceback."""
+class JobError(CompactHydraException):
+    """What keeps a job from leaving a row: Hydra prints its message without a traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,12 @@ def spec_of(config: DictConfig) -> RunSpec:
     """Return the checked `RunSpec` of a job's configuration.
 
     Raises:
-        SpecUsageError: a rule is broken; only seen where the runs could not be checked before.
+        JobError: a rule is broken; only seen where the runs could not be checked before.
     """
     try:
         return from_config(config)
     except SpecError as error:
-        raise SpecUsageError(str(error)) from None
+        raise JobError(str(error)) from None
 
 
 def check(arguments: list[str]) -> Plan | None:

@@ -34,7 +34,13 @@ class TestTime:
 class TestHalfWidth:
     @pytest.mark.parametrize(
         ("low", "high", "expected"),
-        [(99.5, 100.5, "±0.5 %"), (80, 120, "±20 %"), (99.98, 100.02, "±0.02 %"), (None, None, "")],
+        [
+            (99.5, 100.5, "±0.5 %"),
+            (80, 120, "±20 %"),
+            (99.98, 100.02, "±0.02 %"),
+            (1, 2001, "±>999 %"),
+            (None, None, ""),
+        ],
     )
     def test_half_of_the_relative_width(self, low, high, expected):
         """The interval 99.5 to 100.5 around 100 reads ±0.5 %."""

@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from src import paths
 from src.sweep import command_line
-from src.sweep.command_line import SpecUsageError, UsageError, check
+from src.sweep.command_line import JobError, UsageError, check
 
 ROOT = Path(__file__).parents[2]
 MODELS = "Available options in 'model': large, medium, small, tiny, tutorial"
@@ -412,7 +412,7 @@ class TestSpecOf:
 
         with initialize_config_dir(str(paths.share_root() / "conf"), version_base="1.3"):
             config = compose("config", ["seed=-1"])
-        with pytest.raises(SpecUsageError, match=r"^seed must be at least 0: got -1$"):
+        with pytest.raises(JobError, match=r"^seed must be at least 0: got -1$"):
             command_line.spec_of(config)
 
 
