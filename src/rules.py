@@ -107,6 +107,8 @@ def _check_value(dotted: str, value: Any, rules: Mapping[str, Any]) -> None:
         raise SpecError(f"{dotted} must be above {rules['above']}: got {value}")
     if "below" in rules and value >= rules["below"]:
         raise SpecError(f"{dotted} must be below {rules['below']}: got {value}")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise SpecError(f"{dotted} must be below 2**63: got {value}")
     if "pattern" in rules and not re.fullmatch(rules["pattern"], value):
         raise SpecError(f"{dotted} must match {rules['pattern']}: got {value!r}")
 

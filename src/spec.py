@@ -31,8 +31,8 @@ class ModelSpec:
     """A stack of square linear layers; only its parameters matter to an optimizer step."""
 
     name: str = key("name of the choice in conf/model", pattern=r"[A-Za-z0-9_.-]+")
-    width: int = key("rows and columns of each weight matrix", at_least=1)
-    depth: int = key("number of linear layers", at_least=1)
+    width: int = key("rows and columns of each weight matrix", at_least=1, below=2**31)
+    depth: int = key("number of linear layers", at_least=1, below=2**31)
     bias: bool = key("whether each layer also has a bias vector")
     dtype: str = key("dtype of parameters and gradients", choices=DTYPES)
 
@@ -174,7 +174,7 @@ class MeasureSpec:
 class LimitsSpec:
     """What a run may use before it is ended."""
 
-    run_seconds: float = key("a run is ended after this many seconds", above=0)
+    run_seconds: float = key("a run is ended after this many seconds", above=0, below=1e9)
 
 
 @dataclass
@@ -220,7 +220,7 @@ class RunSpec:
     lr_as_tensor: bool = key("hold the learning rate in a 0-d tensor, in every arm")
     lr_device: str = key("device of the learning rate tensor", choices=("cpu", "cuda"))
     device: str = key("device of the parameters", choices=("auto", "cpu", "cuda"))
-    threads: int | None = key("CPU threads of torch; null leaves torch's default", at_least=1)
+    threads: int | None = key("CPU threads of torch; null leaves torch's default", at_least=1, below=2**16)
     seed: int = key("seed of parameters and gradients", at_least=0, below=2**63)
     objective: str = key("number a sweeper such as Optuna receives", choices=OBJECTIVES)
     sweep_id: str = key("name of the sweep", pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

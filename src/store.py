@@ -25,7 +25,8 @@ def row_files(folder: Path) -> list[Path]:
     """Return the row files under `folder` in order of their names; hidden files are not rows."""
     if folder.is_file():
         return [folder]
-    return sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith((".", "_")))
+    found = folder.rglob("*.parquet")
+    return sorted(p for p in found if not p.name.startswith((".", "_")) and not p.is_fifo())
 
 
 def write(output_dir: Path, row: Mapping[str, Any]) -> Path:

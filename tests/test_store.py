@@ -50,6 +50,11 @@ class TestWrite:
 
 
 class TestRowFiles:
+    def test_a_pipe_is_no_row(self, tmp_path):
+        """Reading it would wait for ever."""
+        os.mkfifo(tmp_path / "x.parquet")
+        assert store.row_files(tmp_path) == []
+
     def test_hidden_and_foreign_files_are_not_rows(self, tmp_path):
         """Temporary files and files of other kinds are passed over."""
         path = store.write(tmp_path, row())

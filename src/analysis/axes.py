@@ -119,6 +119,6 @@ def _with_arguments(cells: Sequence[Cell], axis: str) -> Label:
 def _arguments(cell: Cell, axis: str) -> dict[str, Any]:
     try:
         arguments = json.loads(cell.facts[f"{axis}_args"])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return {}
     return arguments if isinstance(arguments, dict) else {}

@@ -106,7 +106,7 @@ def _canonical(row: Row) -> dict[str, Any]:
     for name in JSON_AXES:
         try:
             arguments = json.loads(row[name])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             continue
         if isinstance(arguments, dict):
             given = {key: value for key, value in arguments.items() if value is not None}
@@ -155,10 +155,12 @@ def _cell(facts: Mapping[str, Any], rows: Sequence[Row]) -> Cell:
         compile_s=compile_s,
         break_even=_break_even(eager, compiled, speedup, compile_s) if verdict == "faster" else None,
         recompiles=(min(counts), max(counts)) if counts else None,
-        recompile_reasons=tuple(text for row in used for text in row["recompile_reasons"] or ()),
+        recompile_reasons=tuple(text for row in used for text in row["recompile_reasons"] or () if text),
         trace_steps=_distinct(row["trace_steps"] for row in used if row["trace_steps"] is not None),
-        warnings=_distinct(name for row in used for name in row["warnings"] or ()),
-        failed_gates=_distinct(row["gate_min_speedup"] for row in used if row["gate"] == "failed"),
+        warnings=_distinct(name for row in used for name in row["warnings"] or () if name),
+        failed_gates=_distinct(
+            row["gate_min_speedup"] for row in used if row["gate"] == "failed" and row["gate_min_speedup"]
+        ),
     )
 
 

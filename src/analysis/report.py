@@ -58,6 +58,6 @@ def bad_runs(rows: tuple[Row, ...]) -> tuple[BadRun, ...]:
             result.append(BadRun(label, str(row["status"]), fmt.plain(row["reason"] or "no reason recorded")))
         elif row["gate"] == "failed":
             speedup = "no speedup" if row["speedup"] is None else f"speedup {row['speedup']:.3g}"
-            why = f"{speedup}, gate.min_speedup={row['gate_min_speedup']}"
+            why = f"{speedup}, gate.min_speedup={fmt.value(row['gate_min_speedup'])}"
             result.append(BadRun(label, "gate failed", why))
     return tuple(result)

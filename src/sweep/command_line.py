@@ -8,6 +8,7 @@ Here all runs are checked by both, and the user's mistakes are told in one or tw
 import argparse
 import copy
 import itertools
+import math
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import CompactHydraException, HydraException
+from hydra.errors import CompactHydraException, HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
@@ -43,6 +44,9 @@ PRESETS = "experiments"
 
 
 GROUPS = ("model", "optimizer", "scheduler", "compile", "measure", PRESETS)
+
+MOST_RUNS = 100_000
+"""Runs in a sweep; more are taken for a slip of the pen."""
 
 _INFORMATION = {
     *("-h", "--help", "--hydra-help", "--version", "-c", "--cfg", "-i", "--info"),
@@ -256,13 +260,16 @@ def _axes(parsed: list[Override], params: Mapping[str, str]) -> dict[str, list[s
         if override.is_sweep_override() and not override.is_discrete_sweep():
             raise UsageError(f"{override.input_line} needs a sweeper that chooses values, such as Optuna's")
         if override.is_discrete_sweep():
-            values = [_for_check(override, value) for value in override.sweep_string_iterator()]
+            some = itertools.islice(override.sweep_string_iterator(), MOST_RUNS + 1)
+            values = [_for_check(override, value) for value in some]
         else:
             values = [_for_check(override)]
         axes[override.get_key_element()] = values
     for name, values in axes.items():
         if not values:
             raise UsageError(f"{name} has no value to sweep over")
+    if math.prod(len(values) for values in axes.values()) > MOST_RUNS:
+        raise UsageError(f"a sweep must have at most {MOST_RUNS:,} runs: it would have more")
     return axes
 
 
@@ -308,6 +315,8 @@ def _in_two_lines(error: Exception) -> str:
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(cause, OmegaConfBaseException) and cause.full_key:
         return f"{cause.full_key}: {str(cause.msg or cause).splitlines()[0]}"
+    if isinstance(error, OverrideParseException) and "Lexer" in str(error):
+        return f"{error.override} cannot be read: put quotes around a value with special characters"
     told = str(error).partition("Config search path")[0]
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     if isinstance(error, yaml.YAMLError):

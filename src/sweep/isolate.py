@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -35,6 +35,9 @@ PRELOAD = [
     # A child runs the main module again under another name; what that imports is loaded here once.
     "src.sweep.command_line",
 ]
+
+_LONGEST_WAIT = 3600.0
+"""One wait in s; the system call takes no more than some weeks."""
 
 _RETURNED = "returned"
 _RAISED = "raised"
@@ -80,7 +83,7 @@ def call(
     _start_quiet_resource_tracker()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
-    _start_server_deaf_to_ctrl_c()
+    _start_server()
     here, there = context.Pipe(duplex=False)
     child = context.Process(
         target=_child, args=(there, target, payload, dict(environment), str(log)), daemon=False
@@ -89,7 +92,10 @@ def call(
         try:
             child.start()  # waits until the server has loaded torch
         except (EOFError, OSError) as error:
-            return Ended("crashed", f"the run's process could not be started: {type(error).__name__}")
+            told = (
+                "the server that loads torch ended, see its output" if isinstance(error, EOFError) else error
+            )
+            return Ended("crashed", f"the run's process could not be started: {told}")
         there.close()
         return _attend(child, here, time.monotonic() + seconds, seconds, on_message)
     finally:
@@ -102,28 +108,40 @@ def _start_quiet_resource_tracker() -> None:
 
     It removes what they leave behind, which is what it is for; that it did is no news to the user.
     """
-    before = os.environ.get("PYTHONWARNINGS")
-    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
-    try:
+    with _environment(PYTHONWARNINGS="ignore:resource_tracker"):
         resource_tracker.ensure_running()
-    finally:
-        if before is None:
-            del os.environ["PYTHONWARNINGS"]
-        else:
-            os.environ["PYTHONWARNINGS"] = before
 
 
-def _start_server_deaf_to_ctrl_c() -> None:
-    """Start the fork server, unless it runs, with SIGINT blocked.
+def _start_server() -> None:
+    """Start the fork server, unless it runs: with our `src` first, and deaf to Ctrl-C.
 
-    It ignores SIGINT, but only once it has loaded torch: Ctrl-C before that would end it with a
-    traceback on the terminal.
+    It is started with `python -c`, which would import a `src`, or a `random`, that lies in the
+    current directory. It ignores SIGINT, but only once it has loaded torch: Ctrl-C before that
+    would end it with a traceback on the terminal.
     """
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        forkserver.ensure_running()
+        with _environment(PYTHONPATH=path, PYTHONSAFEPATH="1"):
+            forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set environment variables for the processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _attend(
@@ -137,7 +155,7 @@ def _attend(
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             return Ended("timed_out", f"over the time limit of {seconds:g} s (limits.run_seconds)")
-        ready = wait([messages, child.sentinel], remaining)
+        ready = wait([messages, child.sentinel], min(remaining, _LONGEST_WAIT))
         if messages in ready:
             try:
                 kind, value = messages.recv()

@@ -106,7 +106,7 @@ def _measure(job: Job, found: "_Found") -> dict[str, Any]:
             probe=lambda folder: _probe_toolchain(job, folder),
         )
     except OSError as error:
-        return {"status": "failed", "reason": f"compile cache: {error}", "stage": "cache"}
+        return {"status": "failed", "reason": f"compile cache: {str(error)[:300]}", "stage": "cache"}
     try:
         ended = isolate.call(
             "src.bench.child:measure",

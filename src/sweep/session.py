@@ -3,6 +3,8 @@
 import contextlib
 import signal
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,13 +19,19 @@ ALL_WELL, NOT_ALL_WELL, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: every run ended well; a run did not, or failed its gate; nothing was started; Ctrl-C."""
 
 
+_ROOM_FOR_A_ROW = 64 * 1024
+"""Bytes that must fit before a sweep starts."""
+
+_SECONDS_TO_END = 3.0
+"""Signals that come this soon after the first ask for what is under way."""
+
+
 def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
     """Run a command line and return its exit code; `hydra_main` starts the jobs."""
     try:
         plan = command_line.check(arguments)
         if plan is not None:
-            _make_output_dir(plan)
-            _check_sweep_is_new(plan)
+            _claim(plan)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201  # the entry's own output
         return USAGE
@@ -37,18 +45,26 @@ def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
         return _run(plan, hydra_main)
 
 
-def _make_output_dir(plan: Plan) -> None:
-    try:
-        plan.output_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"output_dir cannot be made: {plan.output_dir}: {error.strerror}") from None
+def _claim(plan: Plan) -> None:
+    """Make the folder of the sweep's rows, for this process alone, and see that it can be written.
 
-
-def _check_sweep_is_new(plan: Plan) -> None:
-    """Rows of an earlier sweep would enter this one's summary and exit code."""
+    Rows of another sweep of that name would enter this one's summary and exit code.
+    """
     folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
-    if folder.exists() and store.row_files(folder):
-        raise UsageError(f"sweep_id must be new: got {plan.sweep_id}, of which there are rows in {folder}")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ROOM_FOR_A_ROW))
+            file.flush()
+    except FileExistsError:
+        if folder.is_dir():
+            raise UsageError(f"sweep_id must be new: got {plan.sweep_id}, there is {folder}") from None
+        raise UsageError(f"output_dir must be a folder: got {plan.output_dir}") from None
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise UsageError(f"output_dir cannot be written: {plan.output_dir}: {error.strerror}") from None
 
 
 def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
@@ -65,6 +81,8 @@ def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
         code = NOT_ALL_WELL if ended.code else ALL_WELL
     finally:
         caches.remove_sweep(plan.output_dir, plan.sweep_id, keep_runs=plan.keep_cache)
+        with contextlib.suppress(OSError):  # there are rows in it, as there should be
+            store.sweep_dir(plan.output_dir, plan.sweep_id).rmdir()
     try:
         return max(code, _end(plan, console))
     except KeyboardInterrupt:
@@ -94,13 +112,24 @@ def _end(plan: Plan, console: Console) -> int:
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM end a sweep as Ctrl-C does: the run's row is written and its process ended."""
+    """Let Ctrl-C, SIGTERM and a closed terminal end a sweep in order.
+
+    The run's process is ended and its row written; a second signal soon after the first would only
+    cut that short. What the caller of this process has it ignore stays ignored.
+    """
+    first: list[float] = []
 
     def interrupt(_signal: int, _frame: Any) -> None:
-        raise KeyboardInterrupt
+        now = time.monotonic()
+        if not first or now - first[0] > _SECONDS_TO_END:
+            first[:] = [now]
+            raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    heard = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

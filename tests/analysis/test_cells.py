@@ -113,3 +113,17 @@ class TestRowColumns:
     def test_block_times_are_not_read(self):
         """A summary of many runs must not load every block."""
         assert not [name for name in ROW_COLUMNS if name.endswith("_block_us")]
+
+
+class TestHostileRows:
+    def test_what_a_list_or_a_gate_lacks_is_not_told(self):
+        """A row of another program may have nulls where ours has none."""
+        (cell,) = cells_of(
+            [row(recompile_reasons=[None], warnings=[None], gate="failed", gate_min_speedup=None)]
+        )
+        assert (cell.recompile_reasons, cell.warnings, cell.failed_gates) == ((), (), ())
+
+    def test_arguments_nested_without_end_are_kept_as_text(self):
+        """Reading them as JSON would exceed Python's stack."""
+        (cell,) = cells_of([row(optimizer_args="[" * 100_000)])
+        assert cell.facts["optimizer_args"].startswith("[[[")

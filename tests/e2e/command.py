@@ -26,15 +26,19 @@ ENDLESS = ("measure.target_relative_width=1e-9", "measure.max_seconds=0.2,600,0.
 class Command:
     """A command line that was started in a session of its own."""
 
-    def __init__(self, folder, *arguments, output_dir=None, program=None, faults=False):
+    def __init__(
+        self, folder, *arguments, output_dir=None, program=None, faults=False, python_path=str(ROOT)
+    ):
         """Start it in `folder`; with `faults` SGD misbehaves for some learning rates."""
         self.output_dir = output_dir or folder / "out"
         self.mark = f"STEPSWEEP_TEST_{secrets.token_hex(8)}"
-        path = f"{FAULTS}:{ROOT}" if faults else str(ROOT)
+        path = f"{FAULTS}:{ROOT}" if faults else python_path
+        environment = os.environ | {"COLUMNS": "100", self.mark: "1"}
+        environment.pop("PYTHONPATH", None)
         self.process = subprocess.Popen(
             [*(program or (sys.executable, "-m", "src.run")), *arguments, f"output_dir='{self.output_dir}'"],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": path, "COLUMNS": "100", self.mark: "1"},
+            env=environment | ({"PYTHONPATH": path} if path else {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -260,3 +260,16 @@ class TestConsoleScript:
         done = run(tmp_path, *QUICK, "optimizer=sgd", program=(str(script),))
         assert (done.code, done.err) == (0, "")
         assert list(done.rows()["status"]) == ["ok"]
+
+    def test_imports_nothing_of_the_directory_it_is_started_in(self, tmp_path):
+        """Many a project has a package `src`; it, and whatever else lies there, stays unread."""
+        script = Path(sys.executable).with_name("stepsweep")
+        if not script.exists():
+            pytest.skip("stepsweep is not installed in this environment")
+        (tmp_path / "src").mkdir()
+        for name in ("src/__init__.py", "src/run.py", "random.py"):
+            (tmp_path / name).write_text(f"open({str(tmp_path / 'read')!r}, 'a').write(__name__)\n")
+        done = run(tmp_path, *QUICK, "optimizer=sgd", program=(str(script),), python_path=None)
+        assert (done.code, done.err) == (0, "")
+        assert list(done.rows()["status"]) == ["ok"]
+        assert not (tmp_path / "read").exists()

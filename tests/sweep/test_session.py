@@ -1,5 +1,6 @@
 """A session with jobs that only write rows: exit codes, and what the user reads."""
 
+import errno
 import os
 import signal
 from pathlib import Path
@@ -101,9 +102,35 @@ class TestExitCode:
         before = written.read_bytes()
         code, out, err = run(ok(1))
         assert (code, out) == (2, "")
-        assert err.startswith("error: sweep_id must be new: got first, of which there are rows in ")
+        assert err.startswith("error: sweep_id must be new: got first, there is ")
         assert written.read_bytes() == before
         assert len(store.row_files(tmp_path)) == 1
+
+    def test_2_when_there_is_no_room_for_a_row(self, run, tmp_path, monkeypatch):
+        """Said before the first run; the claim on the folder is taken back."""
+
+        def full(**_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(session.tempfile, "TemporaryFile", full)
+        code, _, err = run(ok(0))
+        told = f"error: output_dir cannot be written: {tmp_path}: {os.strerror(errno.ENOSPC)}\n"
+        assert (code, err) == (2, told)
+        assert not store.sweep_dir(tmp_path, "first").exists()
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_a_second_signal_soon_after_does_not_cut_the_ending_short(self, run, number):
+        """What is written after the first one is written whole."""
+
+        def ended_twice():
+            try:
+                os.kill(os.getpid(), number)
+            finally:
+                os.kill(os.getpid(), number)
+
+        code, out, err = run(ok(0), ended_twice)
+        assert (code, err) == (130, "")
+        assert "interrupted: no further run is started" in out
 
     def test_130_when_interrupted_during_the_summary(self, run, monkeypatch):
         """No traceback: the rows are written."""
@@ -149,7 +176,7 @@ class TestExitCode:
 
         assert session.run(["seed=1", f"output_dir={tmp_path}/file/below"], hydra_main) == 2
         shown = capsys.readouterr()
-        assert shown.err == f"error: output_dir cannot be made: {tmp_path}/file/below: Not a directory\n"
+        assert shown.err == f"error: output_dir cannot be written: {tmp_path}/file/below: Not a directory\n"
         assert shown.out == ""
 
     def test_130_when_interrupted_while_checking(self, monkeypatch, capsys):
