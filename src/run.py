@@ -4,6 +4,7 @@ command line -> check every run -> Hydra starts a job per run -> job: RunSpec ->
                                                               -> summary of the rows, exit code
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -43,7 +44,17 @@ def entry() -> None:
     """Run the command line, print the summary, and exit with the sweep's code."""
     from src.sweep import session  # noqa: PLC0415
 
+    _open_standard_streams()
     sys.exit(session.run(sys.argv[1:], run_job))
+
+
+def _open_standard_streams() -> None:
+    """Open what the caller has closed, lest a pipe of ours gets the number of a standard stream."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 command_line.register()

@@ -22,6 +22,13 @@ def lr_of(row):
 
 
 class TestGoodSweep:
+    def test_with_closed_standard_streams(self, tmp_path):
+        """Nobody reads what is printed; the rows are the result."""
+        closed = ("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-m", "src.run")
+        done = run(tmp_path, *QUICK, "optimizer=sgd", program=closed)
+        assert (done.code, done.out, done.err) == (0, "", "")
+        assert list(done.rows()["status"]) == ["ok"]
+
     def test_two_by_two_runs_are_four_rows(self, tmp_path):
         """Exit 0, four measured rows, an empty cache, no process left, nothing on stderr."""
         done = run(tmp_path, "-m", *QUICK, "optimizer=sgd,adam", "scheduler=none,step")
