@@ -228,7 +228,7 @@ class TestRefused:
         (tmp_path / "file").write_text("")
         done = run(tmp_path, *QUICK, output_dir=tmp_path / "file" / "below")
         assert (done.code, done.out) == (2, "")
-        assert done.err.startswith("error: output_dir cannot be made: ")
+        assert done.err.startswith("error: output_dir cannot be written: ")
 
 
 class TestExitCode:
