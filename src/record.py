@@ -186,7 +186,7 @@ AXES: tuple[str, ...] = tuple(c.name for c in _AXES if c.name not in ("parameter
 MACHINE_FACTS: tuple[str, ...] = ("hostname", "cpu", "gpu", "torch_version", "cuda_version")
 """Columns that must agree before two rows are put into one number."""
 
-_BY_NAME = {column.name: column for column in COLUMNS}
+_NAMES = {column.name for column in COLUMNS}
 
 
 def schema(*, documented: bool = True) -> pa.Schema:
@@ -204,11 +204,6 @@ def schema(*, documented: bool = True) -> pa.Schema:
     )
 
 
-def unit(name: str) -> str:
-    """Return the unit of the column `name`, empty when it has none."""
-    return _BY_NAME[name].unit
-
-
 def to_table(row: Mapping[str, Any]) -> pa.Table:
     """Turn one row into a one-row Arrow table with every column; what `row` lacks is null.
 
@@ -216,7 +211,7 @@ def to_table(row: Mapping[str, Any]) -> pa.Table:
         RecordError: the row has a column that the schema lacks, a value of the wrong type, or a
             status that is not one of `STATUSES`.
     """
-    unknown = sorted(set(row) - set(_BY_NAME))
+    unknown = sorted(set(row) - _NAMES)
     if unknown:
         raise RecordError(f"row has unknown columns: {', '.join(unknown)}")
     if row.get("status") not in STATUSES:

@@ -24,9 +24,6 @@ from torch._inductor import cpp_builder
 from torch._inductor.exc import InvalidCxxCompiler
 from torch.utils import _triton
 
-GRAPH_CACHE_FOLDERS = ("fxgraph", "aotautograd")
-"""Folders in the inductor cache without which a compile is cold."""
-
 
 @dataclass(frozen=True, slots=True)
 class Compilation:

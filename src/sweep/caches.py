@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import FileLock
 
 GRAPH_CACHE_FOLDERS = ("fxgraph", "aotautograd")
-"""Folders of compiled graphs, without which a compile is cold (see bench.torch_private)."""
+"""Folders of compiled graphs, without which a compile is cold (bench.torch_private says more)."""
 
 
 @dataclass(frozen=True, slots=True)

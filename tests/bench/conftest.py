@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from src.bench import torch_private
+from src.sweep import caches
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own modules use what torch deprecates
@@ -33,7 +34,7 @@ def machine_cache(tmp_path_factory):
 @pytest.fixture
 def cold_cache(machine_cache, monkeypatch):
     """Point inductor to a cache without compiled graphs, and return its folder."""
-    for name in torch_private.GRAPH_CACHE_FOLDERS:
+    for name in caches.GRAPH_CACHE_FOLDERS:
         shutil.rmtree(machine_cache / name, ignore_errors=True)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(machine_cache))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(machine_cache / "triton"))
