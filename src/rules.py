@@ -8,8 +8,8 @@ came. Knows nothing of any particular key.
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field, fields, is_dataclass
-from typing import Any
+from dataclasses import Field, field, fields, is_dataclass
+from typing import Any, get_origin
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 
@@ -24,18 +24,21 @@ def key(
     choices: tuple[str, ...] | None = None,
     at_least: float | None = None,
     above: float | None = None,
+    at_most: float | None = None,
     below: float | None = None,
     pattern: str | None = None,
     length: int | None = None,
 ) -> Any:
     """Declare a configuration key: what it means and which values it may take.
 
-    The rules hold for the value, or for each item of a list. Without a default: `conf/` sets it.
+    The rules hold for the value, or for each item of a list; null breaks none. Without a default:
+    `conf/` sets it.
     """
     rules = {
         "choices": choices,
         "at_least": at_least,
         "above": above,
+        "at_most": at_most,
         "below": below,
         "pattern": pattern,
         "length": length,
@@ -53,7 +56,7 @@ def check_keys(config: DictConfig, path: str = "") -> None:
     node_type = OmegaConf.get_type(config)
     if not is_dataclass(node_type):
         raise SpecError(f"{path or 'the configuration'} is not made from its schema")
-    known = {f.name for f in fields(node_type)}
+    known = {f.name: f for f in fields(node_type)}
     for name in map(str, config):
         dotted = f"{path}.{name}" if path else name
         if name not in known:
@@ -61,11 +64,18 @@ def check_keys(config: DictConfig, path: str = "") -> None:
             raise SpecError(f"{dotted} is not a key: {where} has {listed(known)}")
         if OmegaConf.is_missing(config, name):
             raise SpecError(f"{dotted} has no value: set it")
+    # After all are seen to have a value: one may be the interpolation of another.
+    for name in map(str, config):
         child = config[name]
-        if isinstance(child, DictConfig):
-            check_keys(child, dotted)
-    for name in sorted(known - set(map(str, config))):
+        if isinstance(child, DictConfig) and not _is_free(known[name]):
+            check_keys(child, f"{path}.{name}" if path else name)
+    for name in sorted(known.keys() - set(map(str, config))):
         raise SpecError(f"{f'{path}.{name}'.lstrip('.')} was removed: every key is needed")
+
+
+def _is_free(f: Field[Any]) -> bool:
+    """Return whether the keys of a field are the user's own: it is a dict."""
+    return get_origin(f.type) is dict
 
 
 def check_fields(node: Any, path: str = "") -> None:
@@ -79,6 +89,8 @@ def check_fields(node: Any, path: str = "") -> None:
         value = getattr(node, f.name)
         if is_dataclass(value):
             check_fields(value, dotted)
+        elif _is_free(f):
+            _check_plain(dotted, value)
         elif isinstance(value, list):
             _check_length(dotted, value, f.metadata)
             for index, item in enumerate(value):
@@ -86,8 +98,26 @@ def check_fields(node: Any, path: str = "") -> None:
                     check_fields(item, f"{dotted}[{index}]")
                 else:
                     _check_value(dotted, item, f.metadata)
-        elif value is not None:
+        else:
             _check_value(dotted, value, f.metadata)
+
+
+def _check_plain(dotted: str, value: Any) -> None:
+    """Refuse a value of the user's own that JSON cannot hold, and so no row could."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if not isinstance(name, str):
+                raise SpecError(f"{dotted} must have text as its keys: got {name!r}")
+            _check_plain(f"{dotted}.{name}", item)
+    elif isinstance(value, list):
+        for item in value:
+            _check_plain(dotted, item)
+    elif value is None or isinstance(value, str | int | float):
+        _check_value(dotted, value, {})
+    else:
+        raise SpecError(
+            f"{dotted} must be text, a number, true, false, null, a list or a mapping: got {value!r}"
+        )
 
 
 def _check_length(dotted: str, value: list[Any], rules: Mapping[str, Any]) -> None:
@@ -97,6 +127,8 @@ def _check_length(dotted: str, value: list[Any], rules: Mapping[str, Any]) -> No
 
 
 def _check_value(dotted: str, value: Any, rules: Mapping[str, Any]) -> None:
+    if value is None:
+        return
     if isinstance(value, float) and not math.isfinite(value):
         raise SpecError(f"{dotted} must be a finite number: got {value}")
     if "choices" in rules and value not in rules["choices"]:
@@ -105,6 +137,8 @@ def _check_value(dotted: str, value: Any, rules: Mapping[str, Any]) -> None:
         raise SpecError(f"{dotted} must be at least {rules['at_least']}: got {value}")
     if "above" in rules and value <= rules["above"]:
         raise SpecError(f"{dotted} must be above {rules['above']}: got {value}")
+    if "at_most" in rules and value > rules["at_most"]:
+        raise SpecError(f"{dotted} must be at most {rules['at_most']}: got {value}")
     if "below" in rules and value >= rules["below"]:
         raise SpecError(f"{dotted} must be below {rules['below']}: got {value}")
     if isinstance(value, int) and abs(value) >= 2**63:

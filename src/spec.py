@@ -8,21 +8,27 @@ This module knows nothing of torch, files or processes.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import reduce
 from operator import getitem
-from typing import Any, ClassVar
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from src.choices import NAME, ChoiceSpec
+from src.optimizers import OPTIMIZERS, OptimizerSpec
 from src.rules import SpecError, check_fields, check_keys, key
+from src.schedulers import SCHEDULERS, SchedulerSpec
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 BACKENDS = ("inductor", "cudagraphs", "aot_eager", "eager", "none")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 ARMS = ("eager", "compiled", "eager_after_compile")
+PARAM_GROUPS = ("one", "decay", "per_tensor")
+LOGS = ("recompiles", "graph_breaks", "output_code")
+LR_TYPES = ("float", "cpu_tensor", "cuda_tensor")
 OBJECTIVES = ("compiled_us", "eager_us", "speedup", "recompiles", "compile_s")
 
 
@@ -35,102 +41,13 @@ class ModelSpec:
     depth: int = key("number of linear layers", at_least=1, below=2**31)
     bias: bool = key("whether each layer also has a bias vector")
     dtype: str = key("dtype of parameters and gradients", choices=DTYPES)
-
-
-@dataclass
-class OptimizerSpec:
-    """What every optimizer choice has; each optimizer adds the arguments torch gives it."""
-
-    torch_class: ClassVar[str]
-    name: str = key("name of the choice in conf/optimizer")
-    lr: float = key("learning rate", at_least=0)
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of the torch class, without those left to torch."""
-        return {k: v for k, v in asdict(self).items() if k != "name" and v is not None}
-
-
-@dataclass
-class AdamSpec(OptimizerSpec):
-    """`torch.optim.Adam`."""
-
-    torch_class: ClassVar[str] = "Adam"
-    betas: list[float] = key("decay of the running averages", at_least=0, below=1, length=2)
-    eps: float = key("term added to the denominator", at_least=0)
-    weight_decay: float = key("weight decay", at_least=0)
-    amsgrad: bool = key("keep the maximum of the second moment")
-    maximize: bool = key("maximize instead of minimize")
-    foreach: bool | None = key("multi-tensor implementation; null leaves the choice to torch")
-    fused: bool | None = key("fused implementation; null leaves the choice to torch")
-    capturable: bool = key("safe to capture in a CUDA graph when run eagerly")
-
-
-@dataclass
-class AdamWSpec(AdamSpec):
-    """`torch.optim.AdamW`."""
-
-    torch_class: ClassVar[str] = "AdamW"
-
-
-@dataclass
-class SGDSpec(OptimizerSpec):
-    """`torch.optim.SGD`."""
-
-    torch_class: ClassVar[str] = "SGD"
-    momentum: float = key("momentum factor", at_least=0)
-    dampening: float = key("dampening of the momentum")
-    weight_decay: float = key("weight decay", at_least=0)
-    nesterov: bool = key("Nesterov momentum")
-    maximize: bool = key("maximize instead of minimize")
-    foreach: bool | None = key("multi-tensor implementation; null leaves the choice to torch")
-    fused: bool | None = key("fused implementation; null leaves the choice to torch")
-
-
-@dataclass
-class SchedulerSpec:
-    """What every learning rate scheduler choice has."""
-
-    torch_class: ClassVar[str | None]
-    name: str = key("name of the choice in conf/scheduler")
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of the torch class."""
-        return {k: v for k, v in asdict(self).items() if k != "name"}
-
-
-@dataclass
-class NoSchedulerSpec(SchedulerSpec):
-    """No scheduler: the learning rate stays."""
-
-    torch_class: ClassVar[str | None] = None
-
-
-@dataclass
-class LinearSpec(SchedulerSpec):
-    """`torch.optim.lr_scheduler.LinearLR`."""
-
-    torch_class: ClassVar[str | None] = "LinearLR"
-    start_factor: float = key("first factor of the learning rate", above=0)
-    end_factor: float = key("last factor of the learning rate", at_least=0)
-    total_iters: int = key("steps from the first factor to the last", at_least=1)
-
-
-@dataclass
-class StepSpec(SchedulerSpec):
-    """`torch.optim.lr_scheduler.StepLR`."""
-
-    torch_class: ClassVar[str | None] = "StepLR"
-    step_size: int = key("steps between two changes", at_least=1)
-    gamma: float = key("factor of each change", above=0)
-
-
-@dataclass
-class CosineSpec(SchedulerSpec):
-    """`torch.optim.lr_scheduler.CosineAnnealingLR`."""
-
-    torch_class: ClassVar[str | None] = "CosineAnnealingLR"
-    T_max: int = key("steps to the minimum", at_least=1)
-    eta_min: float = key("lowest learning rate", at_least=0)
+    second_dtype: str | None = key("dtype of every second layer; null: the same", choices=DTYPES)
+    param_groups: str = key(
+        "parameter groups: one; weights, and vectors without weight decay; one per tensor",
+        choices=PARAM_GROUPS,
+    )
+    frozen_layers: int = key("first layers, which take no gradient (requires_grad false)", at_least=0)
+    layers_without_grad: int = key("layers after those, whose gradient is None", at_least=0)
 
 
 @dataclass
@@ -146,6 +63,7 @@ class CompileSpec:
     dynamic: bool | None = key("dynamic shapes; null leaves the choice to torch")
     cache: str = key("on-disk compile cache at the start of the run", choices=("cold", "warm"))
     keep_cache: bool = key("keep a cold run's compile cache instead of deleting it")
+    logs: list[str] = key("what torch logs into the run's log while it compiles", choices=LOGS)
 
 
 @dataclass
@@ -153,6 +71,8 @@ class MeasureSpec:
     """How long and how precisely a run is traced and timed."""
 
     name: str = key("name of the choice in conf/measure", pattern=r"[A-Za-z0-9_.-]+")
+    timed: bool = key("time the arms; false: trace alone")
+    parity: bool = key("compare the compiled arm with the eager arm and a float64 reference")
     arms: list[str] = key("ways of taking the step that are timed", choices=ARMS)
     trace_steps: int = key("steps of the trace, in which recompiles are counted", at_least=1)
     warm_up_steps: int = key("steps of every arm before it is timed", at_least=0)
@@ -217,14 +137,24 @@ class RunSpec:
     limits: LimitsSpec
     gate: GateSpec
     experiment: ExperimentSpec
-    lr_as_tensor: bool = key("hold the learning rate in a 0-d tensor, in every arm")
-    lr_device: str = key("device of the learning rate tensor", choices=("cpu", "cuda"))
+    lr_type: str = key("the learning rate as a number, or in a 0-d tensor, in every arm", choices=LR_TYPES)
     device: str = key("device of the parameters", choices=("auto", "cpu", "cuda"))
     threads: int | None = key("CPU threads of torch; null leaves torch's default", at_least=1, below=2**16)
     seed: int = key("seed of parameters and gradients", at_least=0, below=2**63)
+    retest_exclusions: bool = key("try combinations that are known not to work")
     objective: str = key("number a sweeper such as Optuna receives", choices=OBJECTIVES)
     sweep_id: str = key("name of the sweep", pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
     output_dir: str = key("folder of rows, logs and caches", pattern=r".+")
+
+    @property
+    def lr_as_tensor(self) -> bool:
+        """Whether the learning rate is held in a tensor."""
+        return self.lr_type != "float"
+
+    @property
+    def lr_device(self) -> str | None:
+        """Device of the learning rate's tensor; None for a float."""
+        return self.lr_type.removesuffix("_tensor") if self.lr_as_tensor else None
 
     def run_key(self) -> str:
         """Return the 12 hex digits that name what is measured, whatever it is called or stored."""
@@ -241,18 +171,10 @@ class RunSpec:
 
 
 NOT_MEASURED = (
-    *("limits", "gate", "experiment", "objective", "sweep_id", "output_dir"),
-    *("model.name", "measure.name", "compile.keep_cache"),
+    *("limits", "gate", "experiment", "retest_exclusions", "objective", "sweep_id", "output_dir"),
+    *("model.name", "measure.name", "compile.keep_cache", "compile.logs"),
 )
 """Keys of `RunSpec` that do not change what is measured, and so are no part of the run key."""
-
-OPTIMIZERS: dict[str, type[OptimizerSpec]] = {"adam": AdamSpec, "adamw": AdamWSpec, "sgd": SGDSpec}
-SCHEDULERS: dict[str, type[SchedulerSpec]] = {
-    "none": NoSchedulerSpec,
-    "linear": LinearSpec,
-    "step": StepSpec,
-    "cosine": CosineSpec,
-}
 
 
 def from_config(config: DictConfig) -> RunSpec:
@@ -282,8 +204,9 @@ def _to_object(config: DictConfig) -> RunSpec:
 
 def _check_together(spec: RunSpec) -> None:
     """Check the rules that concern several keys."""
-    _check_choice_name("optimizer.name", spec.optimizer, OPTIMIZERS)
-    _check_choice_name("scheduler.name", spec.scheduler, SCHEDULERS)
+    _check_choice("optimizer", spec.optimizer, OPTIMIZERS)
+    _check_choice("scheduler", spec.scheduler, SCHEDULERS)
+    _check_model(spec)
     arms = spec.measure.arms
     if len(set(arms)) != len(arms):
         raise SpecError(f"measure.arms must not repeat an arm: got {arms}")
@@ -297,21 +220,41 @@ def _check_together(spec: RunSpec) -> None:
         )
     if "eager_after_compile" in arms and compiling.backend == "none":
         raise SpecError("measure.arms must not contain eager_after_compile with compile.backend=none")
-    if spec.lr_as_tensor and spec.lr_device == "cuda" and spec.device == "cpu":
-        raise SpecError("lr_device must be cpu with device=cpu: got cuda")
-    optimizer = spec.optimizer
-    if getattr(optimizer, "foreach", None) and getattr(optimizer, "fused", None):
-        raise SpecError("optimizer.foreach and optimizer.fused must not both be true")
-    if not isinstance(optimizer, SGDSpec) or not optimizer.nesterov:
-        return
-    if optimizer.momentum == 0 or optimizer.dampening != 0:
+    if spec.lr_type == "cuda_tensor" and spec.device == "cpu":
+        raise SpecError("lr_type must not be cuda_tensor with device=cpu")
+
+
+def _check_choice(path: str, chosen: ChoiceSpec, choices: Mapping[str, type[ChoiceSpec]]) -> None:
+    """Check the name and the rules of a choice, and of the choices that are its parts."""
+    group = path.partition(".")[0]
+    if type(chosen) is choices["custom"]:
+        # Not a rule of the field: the name may come from _target_, whose own rule is told first.
+        if not re.fullmatch(NAME, chosen.name):
+            raise SpecError(f"{path}.name must match {NAME}: got {chosen.name!r}")
+        if chosen.name in choices:
+            raise SpecError(
+                f"{path}.name must not be the name of a choice that is there: got {chosen.name!r}"
+            )
+    elif type(chosen) is not choices.get(chosen.name):
+        choose = path if path == group else f"{group}@{path}"
+        raise SpecError(f"{path}.name must not be changed, choose {choose}=NAME: got {chosen.name!r}")
+    chosen.check(path)
+    for f in fields(chosen):
+        part = getattr(chosen, f.name)
+        if isinstance(part, ChoiceSpec):
+            _check_choice(f"{path}.{f.name}", part, choices)
+
+
+def _check_model(spec: RunSpec) -> None:
+    model, optimizer = spec.model, spec.optimizer
+    if model.frozen_layers + model.layers_without_grad >= model.depth:
         raise SpecError(
-            "optimizer.nesterov needs optimizer.momentum above 0 and optimizer.dampening 0: "
-            f"got {optimizer.momentum} and {optimizer.dampening}"
+            f"model.frozen_layers and model.layers_without_grad must leave one of {model.depth} layers: "
+            f"got {model.frozen_layers} and {model.layers_without_grad}"
         )
-
-
-def _check_choice_name(dotted: str, node: Any, choices: Mapping[str, type]) -> None:
-    if type(node) is not choices.get(node.name):
-        group = dotted.removesuffix(".name")
-        raise SpecError(f"{dotted} must not be changed, choose {group}=NAME: got {node.name!r}")
+    if model.param_groups == "decay" and "weight_decay" not in optimizer.keywords():
+        told = ", set optimizer.arguments.weight_decay" if optimizer.torch_class is None else ""
+        raise SpecError(
+            f"model.param_groups must not be decay with optimizer={optimizer.name}: "
+            f"it has no weight_decay{told}"
+        )

@@ -1,6 +1,7 @@
 """Rules about single values: each kind, with the exact message."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf, open_dict
@@ -29,6 +30,9 @@ class Whole:
     name: str = key("pattern", pattern=r"[a-z]+")
     pair: list[float] = key("two items", length=2, at_least=0)
     perhaps: int | None = key("may be null", at_least=5)
+    most: float = key("bounded from above", at_most=1)
+    some: list[float | None] = key("items may be null", at_least=0)
+    own: dict[str, Any] = key("keys of the user's own")
 
 
 def whole(**changes):
@@ -43,6 +47,9 @@ def whole(**changes):
         "name": "abc",
         "pair": [0.0, 1.0],
         "perhaps": None,
+        "most": 1.0,
+        "some": [None, 0.0],
+        "own": {"a": None, "b": [1, {"c": "text"}], "d": True},
     }
     return Whole(**(values | changes))
 
@@ -69,6 +76,15 @@ class TestCheckFields:
             ({"least": float("nan")}, "least must be a finite number: got nan"),
             ({"below": float("-inf")}, "below must be a finite number: got -inf"),
             ({"part": Part(size=0)}, "part.size must be at least 1: got 0"),
+            ({"most": 1.1}, "most must be at most 1: got 1.1"),
+            ({"some": [None, -1.0]}, "some must be at least 0: got -1.0"),
+            ({"own": {"a": {"b": [float("inf")]}}}, "own.a.b must be a finite number: got inf"),
+            ({"own": {"a": 2**63}}, "own.a must be below 2**63: got 9223372036854775808"),
+            ({"own": {"a": {1: 2}}}, "own.a must have text as its keys: got 1"),
+            (
+                {"own": {"a": b"x"}},
+                "own.a must be text, a number, true, false, null, a list or a mapping: got b'x'",
+            ),
             ({"parts": [Part(size=1), Part(size=0)]}, "parts[1].size must be at least 1: got 0"),
         ],
     )
@@ -99,7 +115,7 @@ class TestCheckKeys:
         config = self.config()
         with open_dict(config):
             config.more = 1
-        keys = "above, below, kind, kinds, least, name, pair, part, parts, perhaps"
+        keys = "above, below, kind, kinds, least, most, name, own, pair, part, parts, perhaps, some"
         with pytest.raises(SpecError, match=f"^more is not a key: the top level has {keys}$"):
             check_keys(config)
 
@@ -109,6 +125,20 @@ class TestCheckKeys:
         config.part.size = "???"
         with pytest.raises(SpecError, match=r"^part\.size has no value: set it$"):
             check_keys(config)
+
+    def test_a_key_that_is_taken_from_one_without_a_value(self):
+        """What is told is the one that the user can set."""
+        config = self.config()
+        config.kind = "${name}"
+        config.name = "???"
+        with pytest.raises(SpecError, match=r"^name has no value: set it$"):
+            check_keys(config)
+
+    def test_keys_of_the_users_own_are_not_looked_at(self):
+        """A dict has no schema."""
+        config = self.config()
+        OmegaConf.update(config, "own.x.y", 3, force_add=True)
+        check_keys(config)
 
     def test_a_removed_key(self):
         """A key that was deleted is named."""

@@ -11,7 +11,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from src import paths, spec
+from src.optimizers import SGDSpec
 from src.rules import SpecError
+from src.schedulers import CosineSpec
 from src.spec import PublishedSpec
 from src.sweep import command_line
 from tests.specs import spec as spec_of
@@ -29,8 +31,8 @@ class TestFromConfig:
     def test_gives_the_classes_of_the_choices(self):
         """A choice of optimizer and of scheduler brings its own arguments."""
         made = spec_of("optimizer=sgd", "scheduler=cosine")
-        assert type(made.optimizer) is spec.SGDSpec
-        assert type(made.scheduler) is spec.CosineSpec
+        assert type(made.optimizer) is SGDSpec
+        assert type(made.scheduler) is CosineSpec
 
     @pytest.mark.parametrize(
         ("overrides", "message"),
@@ -51,8 +53,21 @@ class TestFromConfig:
                 "measure.arms must not contain eager_after_compile with compile.backend=none",
             ),
             (
-                ["lr_as_tensor=true", "lr_device=cuda", "device=cpu"],
-                "lr_device must be cpu with device=cpu: got cuda",
+                ["lr_type=cuda_tensor", "device=cpu"],
+                "lr_type must not be cuda_tensor with device=cpu",
+            ),
+            (
+                ["model.frozen_layers=1", "model.layers_without_grad=3"],
+                "model.frozen_layers and model.layers_without_grad must leave one of 4 layers: got 1 and 3",
+            ),
+            (
+                ["optimizer=rprop", "model.param_groups=decay"],
+                "model.param_groups must not be decay with optimizer=rprop: it has no weight_decay",
+            ),
+            (
+                ["optimizer=custom", "optimizer._target_=a.B", "model.param_groups=decay"],
+                "model.param_groups must not be decay with optimizer=a.B: it has no weight_decay, "
+                "set optimizer.arguments.weight_decay",
             ),
             (
                 ["optimizer.foreach=true", "optimizer.fused=true"],
@@ -82,6 +97,18 @@ class TestFromConfig:
                 ["scheduler.name=step"],
                 "scheduler.name must not be changed, choose scheduler=NAME: got 'step'",
             ),
+            (
+                ["scheduler=chained", "scheduler.first.name=step"],
+                "scheduler.first.name must not be changed, choose scheduler@scheduler.first=NAME: got 'step'",
+            ),
+            (
+                ["optimizer=custom", "optimizer._target_=a.B", "optimizer.name=adam"],
+                "optimizer.name must not be the name of a choice that is there: got 'adam'",
+            ),
+            (
+                ["optimizer=custom", "optimizer._target_=a.B", "optimizer.name='a/b'"],
+                r"optimizer.name must match [\w.-]+: got 'a/b'",
+            ),
             (["output_dir=''"], "output_dir must match .+: got ''"),
             (["seed='${nothing}'"], "seed: Interpolation key 'nothing' not found"),
             (["model.width='${no_resolver:}'"], "model.width: Unsupported interpolation type no_resolver"),
@@ -98,8 +125,19 @@ class TestFromConfig:
         "overrides",
         [
             ["compile=none", "compile.mode=max-autotune"],
-            ["lr_as_tensor=true", "lr_device=cuda", "device=auto"],
-            ["lr_device=cuda", "device=cpu"],
+            ["lr_type=cuda_tensor", "device=auto"],
+            ["lr_type=cpu_tensor", "device=cuda"],
+            ["model.frozen_layers=1", "model.layers_without_grad=2"],
+            ["model.param_groups=per_tensor", "optimizer=lbfgs"],
+            ["model.param_groups=decay", "optimizer=muon"],
+            [
+                "model.param_groups=decay",
+                "optimizer=custom",
+                "optimizer._target_=a.B",
+                "optimizer.arguments.weight_decay=0",
+            ],
+            ["optimizer=custom", "optimizer._target_=a.B", "optimizer.name=mine-1.0"],
+            ["compile.logs=[recompiles,graph_breaks,output_code]"],
             ["optimizer.foreach=false", "optimizer.fused=true"],
             ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0.9"],
             ["measure.arms=[compiled,eager]"],
@@ -120,24 +158,15 @@ class TestFromConfig:
             spec.from_config(OmegaConf.structured(PublishedSpec("a", None, None, None, "b", "c")))
 
 
-class TestArguments:
-    def test_null_is_left_to_torch(self):
-        """What the user leaves open is not passed on, so that torch chooses."""
-        arguments = spec_of("optimizer=sgd", "optimizer.foreach=false").optimizer.arguments()
-        assert arguments == {
-            "lr": 0.01,
-            "momentum": 0.0,
-            "dampening": 0.0,
-            "weight_decay": 0.0,
-            "nesterov": False,
-            "maximize": False,
-            "foreach": False,
-        }
-
-    def test_a_scheduler_has_all_but_its_name(self):
-        """The name of the choice is ours, not torch's."""
-        assert spec_of("scheduler=step").scheduler.arguments() == {"step_size": 2, "gamma": 0.9}
-        assert spec_of("scheduler=none").scheduler.arguments() == {}
+class TestLearningRateType:
+    @pytest.mark.parametrize(
+        ("lr_type", "as_tensor", "device"),
+        [("float", False, None), ("cpu_tensor", True, "cpu"), ("cuda_tensor", True, "cuda")],
+    )
+    def test_says_what_holds_the_learning_rate_and_where(self, lr_type, as_tensor, device):
+        """A float is on no device."""
+        made = spec_of(f"lr_type={lr_type}")
+        assert (made.lr_as_tensor, made.lr_device) == (as_tensor, device)
 
 
 MEASURED = [
@@ -146,8 +175,15 @@ MEASURED = [
     "model.depth=5",
     "model.bias=true",
     "model.dtype=float64",
+    "model.second_dtype=float64",
+    "model.param_groups=decay",
+    "model.param_groups=per_tensor",
+    "model.frozen_layers=1",
+    "model.layers_without_grad=1",
     "optimizer=adamw",
     "optimizer=sgd",
+    "optimizer=sgd_momentum",
+    "optimizer=radam",
     "optimizer.lr=0.02",
     "optimizer.betas=[0.8,0.999]",
     "optimizer.eps=1e-7",
@@ -160,19 +196,23 @@ MEASURED = [
     "optimizer.capturable=true",
     "scheduler=linear",
     "scheduler=step",
+    "scheduler=sequential",
+    "scheduler=chained",
     "compile=aot_eager",
     "compile.mode=max-autotune",
     "compile.fullgraph=true",
     "compile.dynamic=false",
     "compile.cache=warm",
     "measure=quick",
+    "measure=trace",
+    "measure.parity=false",
     "measure.arms=[compiled,eager]",
     "measure.trace_steps=3",
     "measure.max_seconds=3",
     "measure.min_rounds=7",
     "measure.min_effect=0.5",
-    "lr_as_tensor=true",
-    "lr_device=cuda",
+    "lr_type=cpu_tensor",
+    "lr_type=cuda_tensor",
     "device=cpu",
     "threads=1",
     "seed=1",
@@ -187,6 +227,8 @@ NOT_MEASURED = [
     "model.name=mine",
     "measure.name=mine",
     "compile.keep_cache=true",
+    "compile.logs=[recompiles]",
+    "retest_exclusions=true",
     "sweep_id=other",
     "output_dir=elsewhere",
 ]
@@ -220,6 +262,20 @@ class TestRunKey:
         assert spec_of(override).to_json() != spec_of().to_json()
         assert spec_of(override).run_key() == spec_of().run_key()
 
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (("scheduler.second.gamma=0.9",), ("scheduler.second.gamma=0.8",)),
+            (("scheduler@scheduler.second=step",), ("scheduler@scheduler.second=cosine",)),
+            (("scheduler.milestone=3",), ("scheduler.milestone=4",)),
+        ],
+    )
+    def test_a_part_of_a_scheduler_changes_it(self, one, other):
+        """Composites that differ in a part measure something else."""
+        one, other = (spec_of("scheduler=sequential", *overrides) for overrides in (one, other))
+        assert one.run_key() != other.run_key()
+        assert one.scheduler.described() != other.scheduler.described()
+
     def test_one_number_written_in_two_ways_is_one_number(self):
         """1e-2 and 0.01 measure the same, and so do 1 and 1.0."""
         assert spec_of("optimizer.lr=1e-2").run_key() == spec_of("optimizer.lr=0.01").run_key()
@@ -230,7 +286,7 @@ class TestRunKey:
         names = {f for f in asdict(spec_of()) if f not in spec.NOT_MEASURED}
         assert names == {
             *("model", "optimizer", "scheduler", "compile", "measure"),
-            *("lr_as_tensor", "lr_device", "device", "threads", "seed"),
+            *("lr_type", "device", "threads", "seed"),
         }
 
 

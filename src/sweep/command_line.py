@@ -28,16 +28,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from src import paths
+from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
-from src.spec import (
-    OPTIMIZERS,
-    SCHEDULERS,
-    CompileSpec,
-    MeasureSpec,
-    ModelSpec,
-    RunSpec,
-    from_config,
-)
+from src.schedulers import SCHEDULERS
+from src.spec import CompileSpec, MeasureSpec, ModelSpec, RunSpec, from_config
 
 PRESETS = "experiments"
 """Config group of the presets, and their folder."""
@@ -97,7 +91,12 @@ def register() -> None:
     }
     for group, nodes in schemas.items():
         for name, node in nodes.items():
-            store.store(group=f"schema/{group}", name=name, node=node)
+            schema = OmegaConf.structured(node)
+            if name == "custom":
+                # Not struct, so that `optimizer.arguments.beta=0.9` needs no + before it.
+                schema.arguments = {}
+                OmegaConf.set_struct(schema.arguments, False)
+            store.store(group=f"schema/{group}", name=name, node=schema)
     # Cached in the config, so that every job of a sweep, in whatever process, sees the same id.
     OmegaConf.register_new_resolver("sweep_id", new_sweep_id, use_cache=True, replace=True)
     OmegaConf.register_new_resolver(

@@ -77,13 +77,13 @@ REFUSED = [
     (
         "experiments=nope",
         "In 'config': Could not find 'experiments/nope'\n"
-        "Available options in 'experiments': compiling_optimizer, lr_scheduler",
+        "Available options in 'experiments': compiling_optimizer, lr_scheduler, lr_types, recompiles",
     ),
     ("hydra/launcher=nope", "In 'hydra/config': Could not find 'hydra/launcher/nope'\nAvailable options in"),
     # keys
-    ("model.widht=3", "model.widht is not a key: model has bias, depth, dtype, name, width"),
-    ("+model.widht=3", "model.widht is not a key: model has bias, depth, dtype, name, width"),
-    ("++model.widht=3", "model.widht is not a key: model has bias, depth, dtype, name, width"),
+    ("model.widht=3", "model.widht is not a key: model has bias, depth, dtype, frozen_layers, "),
+    ("+model.widht=3", "model.widht is not a key: model has bias, depth, dtype, frozen_layers, "),
+    ("++model.widht=3", "model.widht is not a key: model has bias, depth, dtype, frozen_layers, "),
     ("wdith=3", "wdith is not a key: the top level has compile, device, "),
     ("+wdith=3", "wdith is not a key: the top level has compile, device, "),
     ("++a.b=3", "a is not a key: the top level has compile, device, "),
@@ -92,6 +92,8 @@ REFUSED = [
     ("~seed", "seed was removed: every key is needed"),
     ("~limits", "limits was removed: every key is needed"),
     ("~optimizer", "optimizer has no value: set it"),
+    ("lr_as_tensor=true", "lr_as_tensor is not a key: the top level has compile, device, "),
+    ("scheduler.first.gamma=1", "scheduler.first is not a key: scheduler has name"),
     ("~optimizer.lr", "optimizer.lr: AdamSpec (DictConfig) does not support deletion"),
     ("~model=tiny", "Could not delete 'model=tiny'. No match in the defaults list"),
     ("=3", "=3 has no key"),
@@ -130,6 +132,15 @@ REFUSED = [
     ("output_dir=", "output_dir must match .+: got ''"),
     ("output_dir=null", "output_dir: field 'output_dir' is not Optional"),
     ("model=/etc/passwd", f"In 'config': Could not find 'model//etc/passwd'\n{MODELS}"),
+    # parts of choices
+    (
+        "scheduler@scheduler.second=step",
+        "Could not override 'scheduler@scheduler.second'.\nDid you mean to override scheduler?",
+    ),
+    # classes of the user's own
+    ("optimizer=custom", "optimizer._target_ has no value: set it"),
+    ("scheduler=custom", "scheduler._target_ has no value: set it"),
+    ("optimizer.arguments.beta=0.9", "optimizer.arguments is not a key: optimizer has amsgrad, "),
     # the choice's own name
     ("optimizer.name=sgd", "optimizer.name must not be changed, choose optimizer=NAME: got 'sgd'"),
     # options
@@ -193,7 +204,7 @@ class TestRefused:
     def test_what_the_preset_sweeps_over_is_checked_as_well(self, conf):
         """A mistake in a preset's axes is told before any run."""
         preset = conf.parent / "experiments" / "lr_scheduler.yaml"
-        preset.write_text(preset.read_text().replace("lr_as_tensor: false,true", "seed: 1,-2"))
+        preset.write_text(preset.read_text().replace("lr_type: float,cpu_tensor", "seed: 1,-2"))
         assert refusal("-m", "experiments=lr_scheduler") == "seed must be at least 0: got -2"
 
     def test_nothing_is_made(self, tmp_path):
@@ -248,7 +259,9 @@ def hydras_jobs(arguments, axes):
     return batch
 
 
-PRESET_AXES = {"lr_as_tensor": "false,true", "optimizer.foreach": "null,true"}
+PRESET_AXES = {"lr_type": "float,cpu_tensor", "optimizer.foreach": "null,true"}
+
+CUSTOM = ("optimizer=custom", "optimizer._target_=pkg.Lion")
 
 SWEEPS = [
     (["seed=1,2,3"], {}, 3),
@@ -269,11 +282,17 @@ SWEEPS = [
     (["limits.run_seconds=5", "limits={run_seconds:3},{run_seconds:4}"], {}, 2),
     (["optimizer.foreach=null,true,false", "model.bias=yes,no"], {}, 6),
     (["seed=1,2", "threads=1,2", "seed=5,6,7"], {}, 6),
+    ([*CUSTOM, "optimizer.arguments.beta=0.9,0.99"], {}, 2),
+    ([*CUSTOM, "+optimizer.arguments.beta=0.9,0.99", "optimizer.arguments.c=[1,2],[3]"], {}, 4),
+    ([*CUSTOM, "optimizer.arguments={beta:0.9},{eps:0.1}"], {}, 2),
+    (["optimizer=custom", "optimizer._target_=pkg.Lion,pkg.Tiger"], {}, 2),
+    (["scheduler=sequential,chained", "scheduler.first.total_iters=3,4"], {}, 4),
+    (["scheduler=sequential", "scheduler@scheduler.second=step,cosine", "scheduler.milestone=2,3"], {}, 4),
     (["experiments=lr_scheduler"], PRESET_AXES, 4),
-    (["experiments=lr_scheduler", "lr_as_tensor=true"], PRESET_AXES, 2),
-    (["experiments=lr_scheduler", "lr_as_tensor=true", "optimizer.foreach=null"], PRESET_AXES, 1),
+    (["experiments=lr_scheduler", "lr_type=cpu_tensor"], PRESET_AXES, 2),
+    (["experiments=lr_scheduler", "lr_type=cpu_tensor", "optimizer.foreach=null"], PRESET_AXES, 1),
     (["experiments=lr_scheduler", "seed=1,2,3"], PRESET_AXES, 12),
-    (["experiments=lr_scheduler", "lr_as_tensor=true,false"], PRESET_AXES, 4),
+    (["experiments=lr_scheduler", "lr_type=cpu_tensor,float"], PRESET_AXES, 4),
 ]
 
 
@@ -290,7 +309,7 @@ class TestExpansion:
 
     def test_an_override_of_a_swept_axis_collapses_it(self):
         """The command line has the last word on a preset's axis."""
-        plan = check(["-m", "experiments=lr_scheduler", "lr_as_tensor=true"])
+        plan = check(["-m", "experiments=lr_scheduler", "lr_type=cpu_tensor"])
         assert [(s.lr_as_tensor, s.optimizer.foreach) for s in plan.specs] == [(True, None), (True, True)]
 
     def test_the_plan_knows_what_all_runs_share(self):
@@ -393,6 +412,22 @@ class TestAccepted:
         assert [(s.model.name, s.model.depth) for s in specs] == [("mine", 3), ("tiny", 2)]
         with pytest.raises(UsageError, match=r"^model\.depth must be at least 1: got 0$"):
             check([*arguments, "model=mine", "model.depth=0"])
+
+    def test_a_class_of_the_users_own_may_have_a_name(self, tmp_path):
+        """A YAML in another folder makes a choice of it, with or without the defaults of custom."""
+        folder = tmp_path / "optimizer"
+        folder.mkdir()
+        (folder / "lion.yaml").write_text("defaults: [custom, _self_]\nname: lion\n_target_: pkg.Lion\n")
+        (folder / "tiger.yaml").write_text(
+            "defaults: [/schema/optimizer@_here_: custom, _self_]\n"
+            "name: tiger\n_target_: pkg.Tiger\nlr: 0.1\nneeds_closure: true\n"
+        )
+        lion, tiger = check([f"--config-dir={tmp_path}", "-m", "optimizer=lion,tiger"]).specs
+        assert (lion.optimizer.name, lion.optimizer.lr, lion.optimizer.needs_closure) == ("lion", 0.01, False)
+        assert tiger.optimizer.described() == {"_target_": "pkg.Tiger", "lr": 0.1}
+        assert tiger.optimizer.needs_closure
+        with pytest.raises(UsageError, match=r"^optimizer\.name must not be the name of a choice that is"):
+            check([f"--config-dir={tmp_path}", "optimizer=lion", "optimizer.name=adam"])
 
     @pytest.mark.parametrize(
         ("arguments", "told"),
