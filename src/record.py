@@ -10,17 +10,27 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 STATUSES = ("ok", "failed", "timed_out", "crashed", "interrupted", "unsupported", "excluded")
 """ok: measured. failed: an exception. timed_out: over `limits.run_seconds`. crashed: the process
 ended by a signal or an exit. interrupted: Ctrl-C. unsupported: cannot work here, with the reason.
-excluded: left out on request."""
+excluded: left out on request, or by a rule that says it cannot be measured in a useful way."""
 
 GOOD_STATUSES = ("ok", "unsupported", "excluded")
 """Statuses that do not make a sweep's exit code 1."""
 
 VERDICTS = ("faster", "slower", "no_difference", "invalid")
+
+COMPILED_PATHS = ("compiled", "partly", "eager_fallback", "recompiling", "never_compiled")
+"""compiled: every operation of the step ran in a compiled graph. partly: some ran outside.
+eager_fallback: torch's recompile limit was hit and steps ran eager. recompiling: it did not stop
+compiling. never_compiled: torch compiled no operation."""
+
+EAGER_PATHS = ("forloop", "foreach", "fused")
+"""Implementations of an eager step in torch.optim: tensor by tensor, multi-tensor, fused kernels."""
+
+PARITIES = ("passed", "failed")
 
 WARNINGS: dict[str, str] = {
     "too_few_rounds": "too few rounds for a 95 % interval",
@@ -35,6 +45,11 @@ WARNINGS: dict[str, str] = {
     "cudagraphs_skipped": "the mode asks for CUDA graphs, torch skipped them",
     "cpu_modes_same_code": "on a CPU all modes generate the same code",
     "early_steps": "the warm-up ended before measure.warm_up_steps: later steps may be slower or faster",
+    "parity_failed": "the compiled arm's parameters or state differ from the eager arm's",
+    "no_reference": "no float64 reference: it does not fit, or the optimizer cannot take such steps",
+    "partly_compiled": "operations of the compiled arm's step ran outside its graphs",
+    "eager_left_foreach": "the tensor learning rate moved the eager arm from multi-tensor to for-loop",
+    "gradients_written": "the step writes into the gradients, which are then not those of other steps",
     "non_finite_parameters": "parameters became infinite or NaN",
     "foreign_load": "other processes used more than 5 % of the host's CPUs during the timing",
 }
@@ -56,7 +71,7 @@ class Column:
 
 
 _TEXT, _INT, _FLOAT, _BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
-_TEXTS, _FLOATS = pa.list_(pa.string()), pa.list_(pa.float64())
+_TEXTS, _FLOATS, _INTS = pa.list_(pa.string()), pa.list_(pa.float64()), pa.list_(pa.int64())
 _TIME = pa.timestamp("us", tz="UTC")
 
 _IDENTITY = (
@@ -79,6 +94,12 @@ _AXES = (
     Column("depth", _INT, "", "model.depth"),
     Column("bias", _BOOL, "", "model.bias"),
     Column("dtype", _TEXT, "", "dtype of parameters and gradients"),
+    Column("second_dtype", _TEXT, "", "dtype of every second layer; null: the same as the others"),
+    Column("param_groups", _TEXT, "", "how the parameters are divided into groups of the optimizer"),
+    Column("frozen_layers", _INT, "", "layers whose parameters ask for no gradient"),
+    Column(
+        "layers_without_grad", _INT, "", "layers whose parameters have no gradient, though they ask for one"
+    ),
     Column("parameters", _INT, "", "number of parameter elements"),
     Column("tensors", _INT, "", "number of parameter tensors"),
     Column("optimizer", _TEXT, "", "choice of optimizer"),
@@ -105,6 +126,8 @@ _OUTCOME = (
     Column("error", _TEXT, "", "traceback or end of the run's output, when not ok"),
     Column("verdict", _TEXT, "", "one of " + ", ".join(VERDICTS) + "; null unless timed"),
     Column("verdict_reason", _TEXT, "", "why the verdict is invalid"),
+    Column("hint", _TEXT, "", "what a reader can do about it, where the cause is known"),
+    Column("exclusion", _TEXT, "", "known reason why the combination cannot work, also when tried again"),
     Column("warnings", _TEXTS, "", "named doubts about the numbers"),
     Column("gate", _TEXT, "", "passed or failed; null without gate.min_speedup or a number"),
     Column("gate_min_speedup", _FLOAT, "", "gate.min_speedup"),
@@ -137,25 +160,92 @@ _TIMES = (
 )
 
 _COMPILE = (
+    Column(
+        "compiled_path", _TEXT, "", "how the compiled arm really ran: one of " + ", ".join(COMPILED_PATHS)
+    ),
+    Column("eager_path", _TEXT, "", "implementation that the eager arm ran: " + ", ".join(EAGER_PATHS)),
+    Column("eager_ops", _INT, "", "operations of a compiled step that ran outside its graphs"),
     Column("trace_steps", _INT, "", "steps of the trace"),
     Column("graphs", _INT, "", "compiled graphs with operations in the trace; 0: nothing was compiled"),
+    Column("graph_operations", _INTS, "", "operations of each of those graphs"),
     Column("recompiles", _INT, "", "those of the graphs that are not the first of their frame"),
     Column("recompile_reasons", _TEXTS, "", "guard that failed, for each of those recompiles"),
-    Column("recompiles_all_frames", _INT, "", "the same over all frames, also without operations"),
-    Column("recompiles_warm_up", _INT, "", "recompiles after the trace, before the timing"),
+    Column("recompile_causes", _TEXTS, "", "what each of those guards is about, in words that group"),
+    Column("recompile_summary", _TEXT, "", "the recompiles and their causes on one line"),
+    Column("recompiles_all_frames", _INT, "", "recompiles of all frames, also without operations"),
+    Column("recompiles_warm_up", _INT, "", "recompiles after the trace, before the timing if there is one"),
     Column("recompiles_timing", _INT, "", "compilations while the arms were timed"),
     Column("recompile_limit_hit", _BOOL, "", "torch's recompile limit was reached: steps ran eager"),
+    Column("eager_from_step", _INT, "", "first step of the trace, from 0, that ran no compiled graph"),
+    Column("eager_trace_steps", _INT, "", "steps of the trace that ran no compiled graph"),
     Column("graph_breaks", _INT, "", "graph breaks in the trace"),
     Column("graph_break_reasons", _TEXTS, "", "first line of the reason of each graph break"),
     Column("failed_frames", _INT, "", "frames that torch could not compile in the trace"),
+    Column("failed_frame_reasons", _TEXTS, "", "first line of the reason of each of those"),
+    Column("kernels", _INT, "", "kernels that inductor generated in the trace; null with another backend"),
+    Column("code_hash", _TEXT, "", "hash of their code: equal where two runs got the same kernels"),
     Column("cudagraph_skips", _INT, "", "CUDA graphs that torch skipped in the trace"),
+    Column("cudagraph_skip_reasons", _TEXTS, "", "why, where torch says so"),
     Column("compile_s", _FLOAT, "s", "first call of the compiled arm, wall time"),
     Column("compile_torch_s", _FLOAT, "s", "compile time of the first call by torch's own count"),
     Column("recompile_torch_s", _FLOAT, "s", "compile time of the later calls by torch's own count"),
     Column("toolchain_s", _FLOAT, "s", "one-time probe of the compiler toolchain, once per sweep"),
-    Column("cache_hits", _INT, "", "compiled graphs found in the on-disk cache"),
-    Column("cache_misses", _INT, "", "compiled graphs not found in the on-disk cache"),
+    Column("cache_hits", _INT, "", "compiled graphs found in torch's cache, on disk or in the process"),
+    Column("cache_misses", _INT, "", "compiled graphs not found in it"),
+    Column("cache_bypasses", _INT, "", "compiled graphs that cannot be cached"),
+    Column("aot_cache", _TEXT, "", "whether the AOTAutograd cache was on or off"),
     Column("cache_bytes", _INT, "bytes", "size the run added to its compile cache"),
+    Column(
+        "torch_log", _TEXT, "", "file of torch's own log, in output_dir; null unless compile.logs asks for it"
+    ),
+)
+
+_STATE = (
+    Column("lr_trajectory", _FLOATS, "", "learning rate of the first group in each step of the trace"),
+    Column("lr_equal", _BOOL, "", "whether both arms used the same learning rates"),
+    Column("eager_capturable", _BOOL, "", "capturable of the eager arm's optimizer after the trace"),
+    Column("eager_step_device", _TEXT, "", "device of the eager arm's step counters after the trace"),
+    Column(
+        "compiled_capturable_before",
+        _BOOL,
+        "",
+        "capturable of the compiled arm's optimizer before it was compiled",
+    ),
+    Column("compiled_capturable", _BOOL, "", "the same after the trace"),
+    Column(
+        "compiled_step_device_before",
+        _TEXT,
+        "",
+        "device of the compiled arm's step counters before it was compiled; null without state",
+    ),
+    Column("compiled_step_device", _TEXT, "", "device of the compiled arm's step counters after the trace"),
+)
+
+_PARITY = (
+    Column(
+        "parity", _TEXT, "", "whether compiled and eager steps gave the same: one of " + ", ".join(PARITIES)
+    ),
+    Column("parity_reason", _TEXT, "", "what differs, or why it could not be told"),
+    Column(
+        "parity_max_abs", _FLOAT, "", "largest difference of a parameter between the arms after the trace"
+    ),
+    Column(
+        "parity_error",
+        _FLOAT,
+        "",
+        "difference of the arms relative to how far the parameters moved, of the worst tensor",
+    ),
+    Column(
+        "parity_state_error",
+        _FLOAT,
+        "",
+        "difference of the arms' optimizer states relative to their size, of the worst tensor",
+    ),
+    Column("parity_tolerance", _FLOAT, "", "allowed parity_error and parity_state_error"),
+    Column("parity_eager_error", _FLOAT, "", "parity_error of the eager arm against eager steps in float64"),
+    Column(
+        "parity_compiled_error", _FLOAT, "", "parity_error of the compiled arm against eager steps in float64"
+    ),
 )
 
 _MACHINE = (
@@ -178,7 +268,16 @@ _MACHINE = (
     Column("torch_environment", _TEXT, "", "environment variables that steer torch, as JSON"),
 )
 
-COLUMNS: tuple[Column, ...] = (*_IDENTITY, *_AXES, *_OUTCOME, *_TIMES, *_COMPILE, *_MACHINE)
+COLUMNS: tuple[Column, ...] = (
+    *_IDENTITY,
+    *_AXES,
+    *_OUTCOME,
+    *_TIMES,
+    *_COMPILE,
+    *_STATE,
+    *_PARITY,
+    *_MACHINE,
+)
 
 AXES: tuple[str, ...] = tuple(c.name for c in _AXES if c.name not in ("parameters", "tensors"))
 """Columns that say what was measured; rows equal in all of them measured the same thing."""

@@ -58,6 +58,7 @@ def eager_after_compile(spec: RunSpec, device: torch.device, now: Callable[[], f
     step = _compile(built.step, spec.compile)
     for _ in range(TUTORIAL_WARM_UPS):
         step()
+    built.settle()
     arm = _arm(built, built.step, now)
     arm.steps_taken = TUTORIAL_WARM_UPS
     return arm

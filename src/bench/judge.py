@@ -20,13 +20,17 @@ DRIFT = 0.05
 FOREIGN_LOAD = 0.05
 """Part of the host's CPUs busy with other processes during the timing that is reported."""
 
-INVALIDATING = ("never_compiled", "fell_back_to_eager", "recompiling")
+INVALIDATING = ("never_compiled", "fell_back_to_eager", "recompiling", "parity_failed")
 """Warnings that leave no compiled step to compare."""
 
 CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
 
+LEAVE_FOREACH = ("Adam", "AdamW")
+"""Optimizers that torch moves to the loop when the learning rate is a tensor, the choice is torch's
+and `capturable` is not set (torch/optim/adam.py, `adam`)."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conduct:
     """How the run went, apart from the times."""
 
@@ -37,16 +41,40 @@ class Conduct:
     graphs: int
     limit_hit: bool
     warm: bool
-    """Whether the compiled arm stopped compiling before it was timed."""
+    """Whether the compiled arm stopped compiling, before it was timed or in its trace."""
+    eager_ops: int | None
+    """Operations of a compiled step outside its graphs; None when it could not be told."""
+    eager_path: str | None
     compilations_while_timing: int
     cudagraph_skips: int
     cache_asked_warm: bool
     cache_misses: int
-    enough_steps: bool
-    """Whether every arm took the asked-for warm-up steps before it was timed."""
+    parity: str | None
+    reference: bool
+    """False when parity was asked for and had no float64 reference."""
+    optimizer_class: str | None
+    torch_chooses: bool
+    """Whether torch chooses the implementation of the eager step: no flag does."""
+    lr_as_tensor: bool
+    gradients_written: bool
     finite: bool
-    foreign_load: float
+    enough_steps: bool = True
+    """Whether every arm took the asked-for warm-up steps before it was timed."""
+    foreign_load: float = 0.0
     """Part of the host's CPUs that other processes used during the timing."""
+
+
+def compiled_path(c: Conduct) -> str | None:
+    """Return how the compiled arm really ran, one of `record.COMPILED_PATHS`; None with backend none."""
+    if not c.compiles:
+        return None
+    if c.graphs == 0:
+        return "never_compiled"
+    if c.limit_hit:
+        return "eager_fallback"
+    if not c.warm:
+        return "recompiling"
+    return "partly" if c.eager_ops else "compiled"
 
 
 def times(timing: Timing) -> dict[str, Any]:
@@ -65,20 +93,33 @@ def times(timing: Timing) -> dict[str, Any]:
     return columns
 
 
-def judge(
+def judge(conduct: Conduct) -> dict[str, Any]:
+    """Return the columns that a run without times has: path, warnings, and a verdict if it is invalid."""
+    warnings = _named(_conduct_warnings(conduct))
+    invalid = _invalid(warnings)
+    return {
+        "compiled_path": compiled_path(conduct),
+        "warnings": warnings,
+        "verdict": "invalid" if invalid else None,
+        "verdict_reason": invalid,
+    }
+
+
+def judge_timing(
     timing: Timing, conduct: Conduct, *, min_effect: float, min_speedup: float | None
 ) -> dict[str, Any]:
-    """Return the columns of speedup, warnings, verdict and gate.
+    """Return the columns of path, speedup, warnings, verdict and gate.
 
     A gate asks for a speedup that is real: an invalid verdict fails it whatever the ratio.
     """
     speedup = timing.speedup("eager", "compiled")
-    warnings = _warnings(timing, conduct)
-    invalid = next((name for name in INVALIDATING if name in warnings), None)
+    warnings = _named(_conduct_warnings(conduct) | _time_warnings(timing))
+    invalid = _invalid(warnings)
     gate = None
     if min_speedup is not None:
         gate = "passed" if invalid is None and speedup.center >= min_speedup else "failed"
     return {
+        "compiled_path": compiled_path(conduct),
         "speedup": speedup.center,
         "speedup_low": speedup.low,
         "speedup_high": speedup.high,
@@ -90,8 +131,11 @@ def judge(
     }
 
 
-def _warnings(timing: Timing, conduct: Conduct) -> list[str]:
-    present = _conduct_warnings(conduct) | _time_warnings(timing)
+def _invalid(warnings: Sequence[str]) -> str | None:
+    return next((name for name in INVALIDATING if name in warnings), None)
+
+
+def _named(present: dict[str, bool]) -> list[str]:
     unknown = sorted(set(present) - set(WARNINGS))
     if unknown:
         raise KeyError(f"warnings without an explanation in src/record.py: {', '.join(unknown)}")
@@ -103,14 +147,24 @@ def _conduct_warnings(c: Conduct) -> dict[str, bool]:
         "never_compiled": c.compiles and c.graphs == 0,
         "fell_back_to_eager": c.limit_hit,
         "recompiling": not c.warm,
+        "partly_compiled": compiled_path(c) == "partly",
         "recompiled_while_timing": c.compilations_while_timing > 0,
         "cudagraphs_skipped": c.device == "cuda" and c.mode in CUDAGRAPH_MODES and c.cudagraph_skips > 0,
         "cpu_modes_same_code": c.compiles and c.device == "cpu" and c.mode != "default",
         "cache_not_warm": c.compiles and c.cache_asked_warm and c.cache_misses > 0,
         "early_steps": c.device == "cpu" and not c.enough_steps,
+        "parity_failed": c.parity == "failed",
+        "no_reference": not c.reference,
+        "eager_left_foreach": _left_foreach(c),
+        "gradients_written": c.gradients_written,
         "non_finite_parameters": not c.finite,
         "foreign_load": c.foreign_load > FOREIGN_LOAD,
     }
+
+
+def _left_foreach(c: Conduct) -> bool:
+    moves = c.lr_as_tensor and c.torch_chooses and c.optimizer_class in LEAVE_FOREACH
+    return c.device == "cuda" and moves and c.eager_path == "forloop"
 
 
 def _time_warnings(timing: Timing) -> dict[str, bool]:

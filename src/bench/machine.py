@@ -14,7 +14,9 @@ from typing import Any
 import psutil
 import torch
 
-from src.bench import torch_private
+from src import exclusions
+from src.bench import parameters, torch_private
+from src.bench.refusal import Excluded, Unsupported
 from src.spec import RunSpec
 
 OLDEST_CAPABILITY = (7, 0)
@@ -22,10 +24,6 @@ OLDEST_CAPABILITY = (7, 0)
 
 _STEERING = ("TORCH", "PYTORCH_", "TRITON_", "OMP_", "MKL_", "KMP_", "CUDA_", "CXX", "GOMP_")
 _OUR_OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK")
-
-
-class Unsupported(Exception):  # noqa: N818  # not an error: a run that cannot work here
-    """A run cannot work on this machine; the message says why in words."""
 
 
 def resolve_device(asked: str) -> torch.device:
@@ -48,17 +46,29 @@ def check_can_run(spec: RunSpec, device: torch.device) -> None:
     Raises:
         Unsupported: arguments that the device rules out, no compiler, or too little memory.
     """
-    if spec.lr_as_tensor and spec.lr_device == "cuda" and device.type != "cuda":
-        raise Unsupported("lr_device=cuda: the parameters are on the CPU")
-    if getattr(spec.optimizer, "capturable", False) and device.type != "cuda":
-        raise Unsupported("optimizer.capturable=true: torch's eager step asserts parameters on CUDA")
+    if spec.lr_device == "cuda" and device.type != "cuda":
+        raise Unsupported("lr_type=cuda_tensor: the parameters are on the CPU")
     _check_compiler(spec, device)
     _check_memory(spec, device)
 
 
+def known_exclusion(spec: RunSpec, device: torch.device) -> str | None:
+    """Return why the run is known not to work, None where nothing is known against it.
+
+    Raises:
+        Unsupported, Excluded: it is known, and `retest_exclusions` does not ask to try anyway.
+    """
+    known = exclusions.find(spec, device.type, torch.__version__)
+    if known is None:
+        return None
+    if not spec.retest_exclusions:
+        raise {"unsupported": Unsupported, "excluded": Excluded}[known.status](known.reason)
+    return known.reason
+
+
 def compiles_cxx(spec: RunSpec, device: torch.device) -> bool:
     """Return whether inductor compiles C++ for this run: CPU parameters or a CPU lr tensor."""
-    on_cpu = device.type == "cpu" or (spec.lr_as_tensor and spec.lr_device == "cpu")
+    on_cpu = device.type == "cpu" or spec.lr_device == "cpu"
     return spec.compile.backend == "inductor" and on_cpu
 
 
@@ -80,18 +90,20 @@ def _check_compiler(spec: RunSpec, device: torch.device) -> None:
 
 def _check_memory(spec: RunSpec, device: torch.device) -> None:
     """Refuse what cannot fit: each arm's parameters and gradients, without states or temporaries."""
-    elements = spec.model.depth * spec.model.width * (spec.model.width + int(spec.model.bias))
-    itemsize = torch.empty(0, dtype=getattr(torch, spec.model.dtype)).element_size()
-    needed = len(spec.measure.arms) * 2 * elements * itemsize
-    if device.type == "cuda":
-        available = torch.cuda.mem_get_info(device)[0]
-    else:
-        available = psutil.virtual_memory().available
+    needed = len(spec.measure.arms) * 2 * parameters.size_bytes(spec.model)
+    available = free_bytes(device)
     if needed > available:
         raise Unsupported(
             f"model={spec.model.name}: parameters and gradients of {len(spec.measure.arms)} arms need "
             f"{needed / 2**30:.1f} GiB, {available / 2**30:.1f} GiB are available"
         )
+
+
+def free_bytes(device: torch.device) -> int:
+    """Return the memory that is free on the device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
 
 
 def facts(spec: RunSpec, device: torch.device) -> dict[str, Any]:

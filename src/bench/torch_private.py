@@ -8,8 +8,20 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
   `<frame>/<attempt>`; `graph_op_count` None or 0 for a frame without operations; `fail_type` is
   "Unsupported" for the attempt that the recompile limit refused, whose `co_name` is None; records
   of `is_runtime` True are not compilations. Fields were added from 2.9 to 2.13, none removed.
+  `cudagraph_skip_reason` is None or text, also when `inductor.cudagraph_skips` counts (on a CPU).
 * `torch._dynamo.utils.counters`: nested counters; `graph_break[reason]`,
-  `inductor.cudagraph_skips`, `aot_autograd.autograd_cache_hit|miss`.
+  `inductor.cudagraph_skips`, `aot_autograd.autograd_cache_hit|miss|bypass`.
+* `torch._functorch.config.enable_autograd_cache`: bool, False with TORCHINDUCTOR_AUTOGRAD_CACHE=0.
+* `torch._inductor.graph.GraphLowering.save_output_code`: None, or a function that receives the
+  Python source of every graph's wrapper, generated or found in the cache; its kernels are the
+  strings given to `async_compile.cpp_pybinding(...)`, `async_compile.triton(...)` and their like.
+* `torch._logging._internal.set_logs(recompiles=, graph_breaks=, output_code=)`: logs to stderr, and to the
+  file that TORCH_LOGS_OUT names at that moment.
+* Names of events in a `torch.profiler` profile: `TorchDynamo Cache Lookup` around the guards that
+  choose a compiled frame; `Torch-Compiled Region: <compile_id>` around its run, what it calls
+  included; within that `Pregraph bytecode` around what prepares the graph's inputs and
+  `## Call CompiledFxGraph <hash> ##` around an inductor graph; `Optimizer.step#<class>.step` around
+  an eager step. Operations are `aten::*` (and `prims::*` with aot_eager).
 * `torch._inductor.cpp_builder.get_cpp_compiler()`: path or name of the C++ compiler, raises
   `InvalidCxxCompiler` when there is none. It looks the compiler up by running it.
 * `torch.utils._triton.has_triton()`: bool, whether inductor can compile for the GPU.
@@ -17,12 +29,35 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
   what belongs to the machine (probes, precompiled headers) or is found through those two.
 """
 
+import ast
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch._dynamo.utils as dynamo_utils
+import torch._functorch.config as functorch_config
 from torch._inductor import cpp_builder
 from torch._inductor.exc import InvalidCxxCompiler
+from torch._inductor.graph import GraphLowering
+from torch._logging import _internal
 from torch.utils import _triton
+
+REGION = "Torch-Compiled Region: "
+"""Name of a profiled run of a compiled frame, before its compile id."""
+
+GUARDS = "TorchDynamo Cache Lookup"
+"""Name of a profiled search for the compiled frame whose guards hold; in 2.11 guards on a float run
+operations of their own."""
+
+INDUCTOR_CALL = ("## Call CompiledFxGraph", "Pregraph bytecode")
+"""Starts of the names of a profiled call of an inductor graph and of what prepares its inputs."""
+
+OPTIMIZER_STEP = "Optimizer.step#"
+"""Start of the name of a profiled eager step."""
+
+LOGS = ("recompiles", "graph_breaks", "output_code")
+"""What torch can log of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +78,13 @@ class Compilation:
     """Guard whose failure caused the recompilation, as torch words it."""
     seconds: float
     """Compile time of the frame by torch's own count, in s."""
+    cudagraph_skip: str | None = None
+    """Why torch made no CUDA graph of it, where it says so."""
+
+    @property
+    def id(self) -> str:
+        """Return torch's own name of the compilation, `<frame>/<attempt>`."""
+        return f"{self.frame}/{self.attempt}"
 
     @property
     def has_graph(self) -> bool:
@@ -64,6 +106,7 @@ class Counts:
     cudagraph_skips: int
     cache_hits: int
     cache_misses: int
+    cache_bypasses: int = 0
 
 
 def clear() -> None:
@@ -92,6 +135,7 @@ def _compilation(record: dynamo_utils.CompilationMetrics) -> Compilation:
         failure=failure,
         guard=record.recompile_reason,
         seconds=record.entire_frame_compile_time_s or 0.0,
+        cudagraph_skip=record.cudagraph_skip_reason,
     )
 
 
@@ -107,7 +151,48 @@ def counts() -> Counts:
         cudagraph_skips=counters["inductor"]["cudagraph_skips"],
         cache_hits=counters["aot_autograd"]["autograd_cache_hit"],
         cache_misses=counters["aot_autograd"]["autograd_cache_miss"],
+        cache_bypasses=counters["aot_autograd"]["autograd_cache_bypass"],
     )
+
+
+def aot_cache_is_on() -> bool:
+    """Return whether torch may take a whole compiled graph from its AOTAutograd cache."""
+    return bool(functorch_config.enable_autograd_cache)
+
+
+@contextlib.contextmanager
+def generated_code() -> Iterator[list[str]]:
+    """Collect the source of every inductor graph that is compiled or found in the cache meanwhile."""
+    sources: list[str] = []
+    before = GraphLowering.save_output_code
+    GraphLowering.save_output_code = sources.append
+    try:
+        yield sources
+    finally:
+        GraphLowering.save_output_code = before
+
+
+def kernels_in(source: str) -> list[str]:
+    """Return the source of each kernel in the wrapper that inductor wrote for a graph.
+
+    The wrapper around them differs from mode to mode, and says nothing about the device's work.
+    """
+    return [
+        argument.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "async_compile"
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str) and "\n" in argument.value
+    ]
+
+
+def start_log(which: Sequence[str]) -> None:
+    """Let torch log these of `LOGS`, to stderr and to the file named by TORCH_LOGS_OUT."""
+    switches: Any = dict.fromkeys(which, True)
+    _internal.set_logs(**switches)
 
 
 def cxx_compiler() -> str | None:

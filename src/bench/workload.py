@@ -5,109 +5,125 @@ Every arm builds its own, alike to the last bit because all are made from one se
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch.optim import Optimizer, lr_scheduler
-from torch.optim.lr_scheduler import LRScheduler
+from torch.nn import Parameter
+from torch.optim import Optimizer
 
-from src.bench.machine import Unsupported
-from src.spec import ModelSpec, RunSpec
+from src.bench import optimizer as optimizers
+from src.bench import parameters as tensors
+from src.bench import scheduler as schedulers
+from src.spec import RunSpec
 
 
 @dataclass(frozen=True)
 class Workload:
     """One arm's own objects, and the step as a user's training loop takes it."""
 
-    parameters: list[torch.nn.Parameter]
+    parameters: list[Parameter]
     optimizer: Optimizer
-    scheduler: LRScheduler | None
+    scheduler: Any | None
     step: Callable[[], None]
+    gradients: list[torch.Tensor] | None = None
+    """Copies of the gradients, where the step writes into them."""
+
+    def learning_rate(self) -> float:
+        """Return the learning rate of the first group."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def refill(self) -> None:
+        """Put back the gradients where the step writes into them."""
+        if self.gradients is not None:
+            for gradient, original in zip(_gradients(self.parameters), self.gradients, strict=True):
+                gradient.copy_(original)
+
+    def settle(self) -> None:
+        """Make the step repeatable without refilling: zero the gradients and what came from them.
+
+        Multi-tensor Nesterov SGD adds into the gradients. With fixed ones that feeds on itself,
+        through the momentum too: a gradient of 1e-3 is 5.3 after 10 steps and infinite after some
+        300. Zeros stay what they are, and an optimizer takes as long over them.
+        """
+        if self.gradients is None:
+            return
+        for gradient in _gradients(self.parameters):
+            gradient.zero_()
+        for state in self.optimizer.state.values():
+            for value in state.values():
+                if isinstance(value, torch.Tensor) and value.is_floating_point():
+                    value.zero_()
 
 
-def shapes(model: ModelSpec) -> list[tuple[int, ...]]:
-    """Return the shapes of the parameters, layer by layer: weight, then bias."""
-    layer: list[tuple[int, ...]] = [(model.width, model.width)]
-    if model.bias:
-        layer.append((model.width,))
-    return layer * model.depth
+def _gradients(parameters: list[Parameter]) -> list[torch.Tensor]:
+    return [p.grad for p in parameters if p.grad is not None]
 
 
-def build(spec: RunSpec, device: torch.device) -> Workload:
-    """Build the objects of one arm on `device`.
+def build(spec: RunSpec, device: torch.device, *, reference: bool = False) -> Workload:
+    """Build the objects of one arm on `device`, or those of the reference in float64.
 
     The scheduler is attached before anything is compiled: it replaces `optimizer.step` by a
     wrapper of its own, and compiling first would hide that from torch.compile.
 
     Raises:
         Unsupported: torch refuses the arguments.
+        SpecError: a dotted path names nothing that can be used.
     """
-    generator = torch.Generator(device).manual_seed(spec.seed)
-    dtype = getattr(torch, spec.model.dtype)
-    parameters = []
-    for shape in shapes(spec.model):
-        scale = spec.model.width**-0.5
-        data = torch.randn(shape, generator=generator, device=device, dtype=dtype) * scale
-        parameter = torch.nn.Parameter(data)
-        gradient = torch.randn(shape, generator=generator, device=device, dtype=dtype)
-        parameter.grad = gradient.zero_() if _writes_into_gradients(spec) else gradient
-        parameters.append(parameter)
-    optimizer = _optimizer(spec, parameters)
-    scheduler = _scheduler(spec, optimizer)
-    return Workload(parameters, optimizer, scheduler, _step(optimizer, scheduler))
+    parameters = tensors.make(spec, device, torch.float64 if reference else None)
+    groups = tensors.groups(spec.model, parameters)
+    optimizer = optimizers.make(spec, groups, reference=reference)
+    scheduler = schedulers.make(spec.scheduler, optimizer)
+    kept = [g.clone() for g in _gradients(parameters)] if _writes_into_gradients(spec) else None
+    return Workload(parameters, optimizer, scheduler, _step(spec, parameters, optimizer, scheduler), kept)
 
 
-def _optimizer(spec: RunSpec, parameters: list[torch.nn.Parameter]) -> Optimizer:
-    arguments = spec.optimizer.arguments()
-    if spec.lr_as_tensor:
-        arguments["lr"] = torch.tensor(arguments["lr"], device=spec.lr_device)
-    if "betas" in arguments:
-        arguments["betas"] = tuple(arguments["betas"])
-    make = getattr(torch.optim, spec.optimizer.torch_class)
-    return cast(Optimizer, _made(spec.optimizer.torch_class, make, parameters, arguments))
-
-
-def _scheduler(spec: RunSpec, optimizer: Optimizer) -> LRScheduler | None:
-    if spec.scheduler.torch_class is None:
-        return None
-    make = getattr(lr_scheduler, spec.scheduler.torch_class)
-    made = _made(spec.scheduler.torch_class, make, optimizer, spec.scheduler.arguments())
-    return cast(LRScheduler, made)
-
-
-def _made(name: str, make: Callable[..., object], subject: object, arguments: dict[str, Any]) -> object:
-    """Make an optimizer or scheduler; what torch refuses by design is not a failure of the run."""
-    try:
-        return make(subject, **arguments)
-    except torch.OutOfMemoryError:
-        raise
-    except (ValueError, RuntimeError) as error:
-        raise Unsupported(f"torch refuses these arguments of {name}: {str(error).splitlines()[0]}") from error
-
-
-def _step(optimizer: Optimizer, scheduler: LRScheduler | None) -> Callable[[], None]:
+def _step(
+    spec: RunSpec, parameters: list[Parameter], optimizer: Optimizer, scheduler: Any | None
+) -> Callable[[], None]:
+    """Return the step: this very code is compiled, so each case is as plain as a user's own loop."""
+    metric = getattr(spec.scheduler, "metric", None)
+    if spec.optimizer.needs_closure:
+        return _step_with_closure(optimizer, optimizers.closure(parameters), scheduler, metric)
     if scheduler is None:
 
         def step() -> None:
             optimizer.step()
-    else:
+    elif metric is None:
 
         def step() -> None:
             optimizer.step()
             scheduler.step()
+    else:
+
+        def step() -> None:
+            optimizer.step()
+            scheduler.step(metric)
+
+    return step
+
+
+def _step_with_closure(
+    optimizer: Optimizer, loss: Callable[[], Any], scheduler: Any | None, metric: float | None
+) -> Callable[[], None]:
+    if scheduler is None:
+
+        def step() -> None:
+            optimizer.step(loss)
+    else:
+        arguments = () if metric is None else (metric,)
+
+        def step() -> None:
+            optimizer.step(loss)
+            scheduler.step(*arguments)
 
     return step
 
 
 def _writes_into_gradients(spec: RunSpec) -> bool:
-    """Return whether a step may change the gradients: multi-tensor Nesterov SGD adds into them.
-
-    With fixed gradients that feeds on itself, through the momentum too: a gradient of 1e-3 is
-    5.3 after 10 steps and infinite after some 300. Fixed gradients of zero stay what they are.
-    """
-    return bool(getattr(spec.optimizer, "nesterov", False))
+    """Return whether a step may change the gradients: multi-tensor Nesterov SGD adds into them."""
+    return spec.optimizer.torch_class == "SGD" and bool(getattr(spec.optimizer, "nesterov", False))
 
 
-def all_finite(parameters: list[torch.nn.Parameter]) -> bool:
+def all_finite(parameters: list[Parameter]) -> bool:
     """Return whether no parameter holds a NaN or an infinity."""
     return all(bool(torch.isfinite(p.detach()).all()) for p in parameters)

@@ -1,6 +1,7 @@
 """One Hydra job: a `RunSpec` becomes exactly one row, whatever happens to the run."""
 
 import json
+import os
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from src.sweep import caches, isolate
 
 _TAIL_BYTES = 8000
 
+_TOLD = {"Unsupported": "unsupported", "Excluded": "excluded", "SpecError": "failed"}
+"""Exceptions of the run's process that say all there is to say, and the status of each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -24,6 +28,11 @@ class Job:
     overrides: tuple[str, ...]
     log: Path
     """File that receives the output of the run's process."""
+
+    @property
+    def torch_log(self) -> Path | None:
+        """The file of torch's own log, None unless it is asked for."""
+        return self.log.with_name("torch.log") if self.spec.compile.logs else None
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -75,12 +84,16 @@ def _identity(job: Job) -> dict[str, Any]:
         "depth": spec.model.depth,
         "bias": spec.model.bias,
         "dtype": spec.model.dtype,
+        "second_dtype": spec.model.second_dtype,
+        "param_groups": spec.model.param_groups,
+        "frozen_layers": spec.model.frozen_layers,
+        "layers_without_grad": spec.model.layers_without_grad,
         "optimizer": spec.optimizer.name,
-        "optimizer_args": json.dumps(spec.optimizer.arguments()),
+        "optimizer_args": json.dumps(spec.optimizer.described()),
         "scheduler": spec.scheduler.name,
-        "scheduler_args": json.dumps(spec.scheduler.arguments()),
+        "scheduler_args": json.dumps(spec.scheduler.described()),
         "lr_as_tensor": spec.lr_as_tensor,
-        "lr_device": spec.lr_device if spec.lr_as_tensor else None,
+        "lr_device": spec.lr_device,
         "compile_backend": spec.compile.backend,
         "compile_mode": spec.compile.mode,
         "compile_fullgraph": spec.compile.fullgraph,
@@ -111,17 +124,24 @@ def _measure(job: Job, found: "_Found") -> dict[str, Any]:
         ended = isolate.call(
             "src.bench.child:measure",
             spec,
-            environment=cache.environment(),
+            environment=cache.environment() | _log_environment(job),
             log=job.log,
             seconds=spec.limits.run_seconds,
             on_message=found.receive,
         )
-        columns = found.facts | _outcome(ended, found.stage, job.log)
+        columns = found.facts | _outcome(ended, found, job.log)
         columns |= {"toolchain_s": cache.toolchain_s, "cache_bytes": cache.grown_bytes()}
+        if job.torch_log is not None and job.torch_log.exists():
+            columns["torch_log"] = os.path.relpath(job.torch_log, spec.output_dir)
     finally:
         if cache.temporary and not spec.compile.keep_cache:
             shutil.rmtree(cache.folder, ignore_errors=True)
     return columns
+
+
+def _log_environment(job: Job) -> dict[str, str]:
+    """Return the variable that tells torch where to log besides the run's output."""
+    return {} if job.torch_log is None else {"TORCH_LOGS_OUT": str(job.torch_log)}
 
 
 @dataclass
@@ -138,12 +158,16 @@ class _Found:
             self.facts |= value
 
 
-def _outcome(ended: isolate.Ended, stage: str, log: Path) -> dict[str, Any]:
+def _outcome(ended: isolate.Ended, found: "_Found", log: Path) -> dict[str, Any]:
+    stage, known = found.stage, found.facts.get("exclusion")
     if ended.how == "returned":
         return {"status": "ok"}
-    if ended.exception == "Unsupported":
-        reason = (ended.reason or "").removeprefix("Unsupported: ")
-        return {"status": "unsupported", "reason": reason, "stage": stage}
+    if ended.how == "raised" and known is not None:
+        reason = f"{known} (tried again: {ended.reason})"
+        return {"status": "unsupported", "reason": reason, "stage": stage, "verdict": None}
+    if ended.exception in _TOLD:
+        reason = (ended.reason or "").removeprefix(f"{ended.exception}: ")
+        return {"status": _TOLD[ended.exception], "reason": reason, "stage": stage, "verdict": None}
     status = {"raised": "failed"}.get(ended.how, ended.how)
     return {
         "status": status,
@@ -172,7 +196,7 @@ _needs_no_probe: set[tuple[Any, ...]] = set()
 def _probe_toolchain(job: Job, folder: Path) -> float | None:
     """Probe the compiler in `folder`; a probe that fails leaves the answer to the run itself."""
     spec = job.spec
-    devices = (spec.device, spec.lr_as_tensor, spec.lr_device)
+    devices = (spec.device, spec.lr_type)
     if spec.compile.backend != "inductor" or devices in _needs_no_probe:
         return None
     told: dict[str, Any] = {}

@@ -108,13 +108,17 @@ def line(row: dict[str, Any], fixed: set[str]) -> str:
     if row["status"] != "ok":
         parts.append(f"{row['status']}: {row['reason']}")
         return "  ".join(parts)
-    speedup = Interval(row["speedup"], row["speedup_low"], row["speedup_high"])
-    parts += [
-        f"eager {formatted.time_us(row['eager_us'])}",
-        f"compiled {formatted.time_us(row['compiled_us'])}",
-        f"{formatted.ratio(speedup)} {formatted.bounds(speedup)}".rstrip(),
-        row["verdict"] if row["verdict"] != "invalid" else f"invalid: {row['verdict_reason']}",
-    ]
+    if row["speedup"] is not None:
+        speedup = Interval(row["speedup"], row["speedup_low"], row["speedup_high"])
+        parts += [
+            f"eager {formatted.time_us(row['eager_us'])}",
+            f"compiled {formatted.time_us(row['compiled_us'])}",
+            f"{formatted.ratio(speedup)} {formatted.bounds(speedup)}".rstrip(),
+        ]
+    else:
+        parts.append("traced")
+    if row["verdict"] is not None:
+        parts.append(row["verdict"] if row["verdict"] != "invalid" else f"invalid: {row['verdict_reason']}")
     if row["recompiles"] is not None:
         parts.append(f"{row['recompiles']} recompile{'s' * (row['recompiles'] != 1)}")
     if row["warnings"]:

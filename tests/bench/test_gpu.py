@@ -43,7 +43,9 @@ def measured(*overrides):
 def traced(*overrides, steps=5):
     """Return the facts of the first steps of the compiled arm."""
     arm = arms.compiled(spec("model=tiny", "device=cuda", *overrides), CUDA, time.perf_counter)
-    return trace.take(arm.take_step, steps, time.perf_counter).facts()
+    recorder = trace.Recorder(inductor=True)
+    recorder.take(arm.take_step, steps, time.perf_counter, arm.workload.refill)
+    return recorder.trace().facts()
 
 
 class TestEagerAfterCompile:
@@ -91,7 +93,7 @@ class TestLearningRate:
     @pytest.mark.parametrize("lr_device", ["cpu", "cuda"])
     def test_a_tensor_does_not(self, lr_device):
         """Wherever it lives."""
-        how = ("compile=aot_eager", "scheduler=linear", "lr_as_tensor=true", f"lr_device={lr_device}")
+        how = ("compile=aot_eager", "scheduler=linear", f"lr_type={lr_device}_tensor")
         found = traced(*how)
         assert (found["graphs"], found["recompiles"]) == (1, 0)
 
@@ -120,3 +122,54 @@ class TestFacts:
         assert row["eager_us"] > 0
         assert row["compiled_us"] > 0
         assert row["verdict_reason"] is None
+
+
+class TestPaths:
+    @pytest.mark.parametrize(
+        ("overrides", "path"),
+        [
+            (("optimizer=adam",), "foreach"),
+            (("optimizer=adam", "optimizer.foreach=false"), "forloop"),
+            (("optimizer=adam", "optimizer.fused=true"), "fused"),
+            (("optimizer=adam", "lr_type=cpu_tensor"), "forloop"),
+            (("optimizer=adam", "lr_type=cuda_tensor", "optimizer.capturable=true"), "foreach"),
+            (("optimizer=sgd", "lr_type=cuda_tensor"), "foreach"),
+            (("optimizer=muon",), "forloop"),
+        ],
+    )
+    def test_the_implementation_that_ran(self, overrides, path):
+        """Multi-tensor is the default; a tensor learning rate moves Adam off it, and only Adam."""
+        row = measured("compile=aot_eager", "measure=trace", *overrides)
+        assert row["eager_path"] == path
+        left = "eager_left_foreach" in row["warnings"]
+        assert left == (path == "forloop" and "lr_type=cpu_tensor" in overrides)
+
+    def test_compiling_makes_its_optimizer_capturable_and_no_other(self):
+        """With the step counters on the GPU, where the eager arm has them on the CPU."""
+        row = measured("compile=aot_eager", "measure=trace", "optimizer=adam")
+        names = ("compiled_capturable_before", "compiled_capturable", "eager_capturable")
+        assert [row[name] for name in names] == [False, True, False]
+        assert (row["compiled_step_device"], row["eager_step_device"]) == ("cuda", "cpu")
+
+    @pytest.mark.parametrize(
+        "optimizer", ["adam", "adamw", "sgd_momentum", "rmsprop", "nadam", "muon", "adagrad"]
+    )
+    @pytest.mark.parametrize("lr_type", ["float", "cuda_tensor"])
+    def test_compiled_steps_give_what_eager_ones_do(self, optimizer, lr_type, cold_cache):
+        """Every operation compiled, within the tolerance of the arms and of float64."""
+        row = measured("measure=trace", f"optimizer={optimizer}", f"lr_type={lr_type}", "scheduler=linear")
+        assert (row["parity"], row["parity_reason"]) == ("passed", None)
+        assert (row["compiled_path"], row["eager_ops"], row["lr_equal"]) == ("compiled", 0, True)
+        assert row["kernels"] > 0
+
+    @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+    def test_other_dtypes(self, dtype, cold_cache):
+        """Rounding of a low precision is not taken for an error."""
+        row = measured("measure=trace", "optimizer=sgd_momentum", f"model.dtype={dtype}")
+        assert (row["parity"], row["parity_reason"]) == ("passed", None)
+
+    def test_nesterov_writes_into_the_gradients_and_stays_finite(self, cold_cache):
+        """Multi-tensor is the default here: with fixed gradients it is infinite after some 300 steps."""
+        row = measured("optimizer=sgd_momentum", "optimizer.nesterov=true")
+        assert (row["parity"], row["verdict_reason"]) == ("passed", None)
+        assert "non_finite_parameters" not in row["warnings"]

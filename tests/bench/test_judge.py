@@ -25,12 +25,20 @@ def conduct(**changes):
         "graphs": 1,
         "limit_hit": False,
         "warm": True,
+        "eager_ops": 0,
+        "eager_path": "foreach",
         "compilations_while_timing": 0,
         "cudagraph_skips": 0,
         "cache_asked_warm": False,
         "cache_misses": 1,
-        "enough_steps": True,
+        "parity": "passed",
+        "reference": True,
+        "optimizer_class": "Adam",
+        "torch_chooses": True,
+        "lr_as_tensor": False,
+        "gradients_written": False,
         "finite": True,
+        "enough_steps": True,
         "foreign_load": 0.01,
     }
     return Conduct(**good | changes)
@@ -46,13 +54,18 @@ def timing(eager=STEADY, compiled=STEADY, converged=True, **others):
 
 def judged(times=None, how=None, min_effect=0.03, min_speedup=None):
     """Judge a run, by default one without fault or difference."""
-    return judge.judge(times or timing(), how or conduct(), min_effect=min_effect, min_speedup=min_speedup)
+    return judge.judge_timing(
+        times or timing(), how or conduct(), min_effect=min_effect, min_speedup=min_speedup
+    )
 
 
 def by(factor, blocks=STEADY):
     """Return block times `factor` times as long."""
     return [factor * b for b in blocks]
 
+
+LEFT_FOREACH = {"lr_as_tensor": True, "eager_path": "forloop"}
+"""Adam on a GPU with a tensor as learning rate, whose implementation torch chooses."""
 
 PRESENT = {
     "too_few_rounds": (timing(STEADY[:5], STEADY[:5]), conduct()),
@@ -69,6 +82,11 @@ PRESENT = {
     "cudagraphs_skipped": (timing(), conduct(mode="reduce-overhead", cudagraph_skips=1)),
     "cpu_modes_same_code": (timing(), conduct(device="cpu", mode="max-autotune")),
     "early_steps": (timing(), conduct(device="cpu", enough_steps=False)),
+    "parity_failed": (timing(), conduct(parity="failed")),
+    "no_reference": (timing(), conduct(reference=False)),
+    "partly_compiled": (timing(), conduct(eager_ops=1)),
+    "eager_left_foreach": (timing(), conduct(**LEFT_FOREACH)),
+    "gradients_written": (timing(), conduct(gradients_written=True)),
     "non_finite_parameters": (timing(), conduct(finite=False)),
     "foreign_load": (timing(), conduct(foreign_load=0.051)),
 }
@@ -91,6 +109,20 @@ ABSENT = [
     ("cpu_modes_same_code", timing(), conduct(mode="max-autotune")),
     ("cpu_modes_same_code", timing(), conduct(device="cpu", mode="max-autotune", compiles=False)),
     ("early_steps", timing(), conduct(enough_steps=False)),
+    ("parity_failed", timing(), conduct(parity=None)),
+    ("partly_compiled", timing(), conduct(eager_ops=None)),
+    # where it has another name already
+    ("partly_compiled", timing(), conduct(eager_ops=2, graphs=0)),
+    ("partly_compiled", timing(), conduct(eager_ops=2, limit_hit=True)),
+    ("partly_compiled", timing(), conduct(eager_ops=2, compiles=False)),
+    # another reason to loop: the device, a flag of the user's, an optimizer that stays multi-tensor
+    ("eager_left_foreach", timing(), conduct(**LEFT_FOREACH | {"device": "cpu"})),
+    ("eager_left_foreach", timing(), conduct(**LEFT_FOREACH | {"torch_chooses": False})),
+    ("eager_left_foreach", timing(), conduct(**LEFT_FOREACH | {"optimizer_class": "SGD"})),
+    ("eager_left_foreach", timing(), conduct(**LEFT_FOREACH | {"optimizer_class": None})),
+    # capturable keeps it multi-tensor; a float does too
+    ("eager_left_foreach", timing(), conduct(**LEFT_FOREACH | {"eager_path": "foreach"})),
+    ("eager_left_foreach", timing(), conduct(**LEFT_FOREACH | {"lr_as_tensor": False})),
     ("foreign_load", timing(), conduct(foreign_load=0.05)),
 ]
 """Runs that come close to a warning, or for which it would mean nothing."""
@@ -131,10 +163,14 @@ class TestWarnings:
             compilations_while_timing=3,
             cudagraph_skips=2,
             cache_asked_warm=True,
+            parity="failed",
+            reference=False,
+            gradients_written=True,
             finite=False,
             foreign_load=2.0,
+            **LEFT_FOREACH,
         )
-        not_here = ("too_few_rounds", "cpu_modes_same_code", "early_steps")
+        not_here = ("too_few_rounds", "cpu_modes_same_code", "early_steps", "partly_compiled")
         assert judged(times, bad)["warnings"] == [name for name in WARNINGS if name not in not_here]
 
     def test_a_warning_without_explanation_is_refused(self, monkeypatch):
@@ -143,6 +179,66 @@ class TestWarnings:
         monkeypatch.setattr(judge, "WARNINGS", known)
         with pytest.raises(KeyError, match=r"without an explanation .*: drift, noisy"):
             judged()
+
+
+class TestCompiledPath:
+    @pytest.mark.parametrize(
+        ("changes", "expected"),
+        [
+            ({}, "compiled"),
+            ({"eager_ops": None}, "compiled"),
+            ({"eager_ops": 3}, "partly"),
+            ({"graphs": 0}, "never_compiled"),
+            ({"limit_hit": True}, "eager_fallback"),
+            ({"warm": False}, "recompiling"),
+            ({"compiles": False}, None),
+            # several at once: what came of it in the end
+            ({"graphs": 0, "eager_ops": 3}, "never_compiled"),
+            ({"graphs": 0, "limit_hit": True, "warm": False}, "never_compiled"),
+            ({"limit_hit": True, "warm": False, "eager_ops": 3}, "eager_fallback"),
+            ({"warm": False, "eager_ops": 3}, "recompiling"),
+            ({"compiles": False, "graphs": 0, "eager_ops": 3}, None),
+        ],
+    )
+    def test_it_says_how_the_arm_really_ran(self, changes, expected):
+        """One word for the row."""
+        assert judge.compiled_path(conduct(**changes)) == expected
+        assert judged(how=conduct(**changes))["compiled_path"] == expected
+
+    def test_its_words_are_the_rows(self):
+        """Each one that there is, can be reached."""
+        ways = ({}, {"eager_ops": 1}, {"limit_hit": True}, {"warm": False}, {"graphs": 0})
+        assert tuple(judge.compiled_path(conduct(**way)) for way in ways) == record.COMPILED_PATHS
+
+
+class TestWithoutTimes:
+    """A run that only traces has a path and doubts, and a verdict if there is nothing compiled."""
+
+    def test_a_run_without_fault_has_no_verdict(self):
+        """Nothing was timed."""
+        assert judge.judge(conduct()) == {
+            "compiled_path": "compiled",
+            "warnings": [],
+            "verdict": None,
+            "verdict_reason": None,
+        }
+
+    @pytest.mark.parametrize("name", judge.INVALIDATING)
+    def test_without_a_compiled_step_it_is_invalid(self, name):
+        """Times would not change that."""
+        columns = judge.judge(PRESENT[name][1])
+        assert (columns["verdict"], columns["verdict_reason"]) == ("invalid", name)
+        assert columns["warnings"] == [name]
+
+    def test_other_doubts_are_told(self):
+        """As in a run with times."""
+        columns = judge.judge(conduct(reference=False, eager_ops=2))
+        assert columns["warnings"] == ["no_reference", "partly_compiled"]
+        assert columns["verdict"] is None
+
+    def test_all_are_columns_of_the_row(self):
+        """Names and types fit."""
+        record.to_table({"status": "ok"} | judge.judge(conduct(graphs=0)))
 
 
 class TestVerdict:

@@ -12,7 +12,7 @@ import torch
 
 from src import record
 from src.bench import machine
-from src.bench.machine import Unsupported
+from src.bench.refusal import Excluded, Unsupported
 from tests.specs import spec
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
@@ -81,19 +81,36 @@ class TestCheckCanRun:
         monkeypatch.setattr(machine.torch_private, "cxx_compiler", lambda: "g++")
         machine.check_can_run(spec("model=tiny"), CPU)
 
-    def test_capturable_needs_cuda_parameters(self):
-        """torch's eager step would raise an AssertionError, the compiled one would not."""
-        with pytest.raises(Unsupported, match=r"^optimizer\.capturable=true: torch's eager step asserts"):
-            machine.check_can_run(spec("optimizer.capturable=true"), CPU)
-
     def test_a_cuda_lr_needs_cuda_parameters(self):
         """`device=auto` may turn out to be the CPU only here."""
-        with pytest.raises(Unsupported, match=r"^lr_device=cuda: the parameters are on the CPU$"):
-            machine.check_can_run(spec("lr_as_tensor=true", "lr_device=cuda"), CPU)
+        with pytest.raises(Unsupported, match=r"^lr_type=cuda_tensor: the parameters are on the CPU$"):
+            machine.check_can_run(spec("lr_type=cuda_tensor"), CPU)
 
-    def test_the_device_of_a_tensor_that_is_not_used_does_not_matter(self):
-        """With a float learning rate there is no tensor."""
-        machine.check_can_run(spec("model=tiny", "lr_device=cuda", "compile=aot_eager"), CPU)
+
+class TestKnownExclusion:
+    CAPTURABLE = "the eager step takes capturable parameters on an accelerator alone"
+
+    def test_nothing_is_known_against_a_default_run(self):
+        """Nor against `capturable` where there is a GPU."""
+        assert machine.known_exclusion(spec("model=tiny"), CPU) is None
+        assert machine.known_exclusion(spec("optimizer.capturable=true"), CUDA) is None
+
+    def test_what_cannot_work_is_unsupported(self):
+        """With the reason of the list."""
+        with pytest.raises(Unsupported, match=f"^{self.CAPTURABLE}$"):
+            machine.known_exclusion(spec("optimizer.capturable=true"), CPU)
+
+    def test_what_is_not_worth_a_run_is_excluded(self, monkeypatch):
+        """The list says which of the two."""
+        known = SimpleNamespace(status="excluded", reason="it takes a week")
+        monkeypatch.setattr(machine.exclusions, "find", lambda *_: known)
+        with pytest.raises(Excluded, match=r"^it takes a week$"):
+            machine.known_exclusion(spec("model=tiny"), CPU)
+
+    def test_it_is_tried_all_the_same_when_asked(self):
+        """The reason stays known."""
+        how = spec("optimizer.capturable=true", "retest_exclusions=true")
+        assert machine.known_exclusion(how, CPU) == self.CAPTURABLE
 
 
 class TestCapability:
@@ -124,7 +141,7 @@ class TestCapability:
 
 class TestCompiler:
     @pytest.mark.parametrize(
-        ("device", "overrides"), [(CPU, ()), (CUDA, ("lr_as_tensor=true",))], ids=["cpu", "cpu lr tensor"]
+        ("device", "overrides"), [(CPU, ()), (CUDA, ("lr_type=cpu_tensor",))], ids=["cpu", "cpu lr tensor"]
     )
     def test_without_one_inductor_cannot_run_on_the_cpu(self, device, overrides, gpu, no_cxx):
         """Nor can it compute with a learning rate there; the reason says what to do."""
@@ -137,7 +154,7 @@ class TestCompiler:
             (CPU, ("compile=aot_eager",)),
             (CPU, ("compile=none",)),
             (CUDA, ()),
-            (CUDA, ("lr_as_tensor=true", "lr_device=cuda")),
+            (CUDA, ("lr_type=cuda_tensor",)),
         ],
         ids=["aot_eager", "none", "cuda", "cuda lr tensor"],
     )
@@ -167,6 +184,13 @@ class TestMemory:
     def test_what_just_fits_can_run(self, one_gib):
         """4 layers of 4096 x 4096 are 1/4 GiB, in parameters and gradients of two arms 1 GiB."""
         machine.check_can_run(spec("model=large", "model.depth=4", "compile=aot_eager"), CPU)
+
+    def test_each_dtype_counts(self, one_gib):
+        """Every second layer in bfloat16: three quarters of 8 GiB."""
+        with pytest.raises(Unsupported, match=r"need 6\.0 GiB"):
+            machine.check_can_run(
+                spec("model=large", "model.second_dtype=bfloat16", "compile=aot_eager"), CPU
+            )
 
     def test_biases_count(self, one_gib):
         """One vector more a layer is too much."""

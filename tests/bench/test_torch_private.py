@@ -9,6 +9,9 @@ from dataclasses import fields
 import pytest
 import torch
 import torch._dynamo.utils as dynamo_utils
+import torch._functorch.config as functorch_config
+from torch._inductor.graph import GraphLowering
+from torch.profiler import ProfilerActivity, profile
 
 from src.bench import torch_private
 from src.bench.torch_private import Compilation
@@ -23,6 +26,7 @@ FIELDS = {
     "recompile_reason",
     "entire_frame_compile_time_s",
     "is_runtime",
+    "cudagraph_skip_reason",
 }
 
 needs_cxx = pytest.mark.skipif(
@@ -47,6 +51,38 @@ def compiled(function, backend="eager", **arguments):
     return torch.compile(function, backend=backend, **arguments)
 
 
+@torch._dynamo.allow_in_graph
+def opaque(x):
+    """Return a sum that torch's cache does not look into."""
+    return x + 1
+
+
+def events(function, *arguments):
+    """Return the events of a call under the profiler."""
+    with profile(activities=[ProfilerActivity.CPU], acc_events=True) as profiled:
+        function(*arguments)
+    return profiled.events()
+
+
+def around(event):
+    """Return the names of the events around an event, the innermost first."""
+    names = []
+    while (event := event.cpu_parent) is not None:
+        names.append(event.name)
+    return names
+
+
+def python(program, **environment):
+    """Run a program in a Python of its own, as it changes or reads what is global in a process."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
 class TestCompilationMetrics:
     def test_the_fields_exist(self):
         """None of the fields that are read has gone."""
@@ -61,6 +97,7 @@ class TestCompilationMetrics:
         assert record.graph_op_count == 1
         assert (record.fail_type, record.fail_reason, record.recompile_reason) == (None, None, None)
         assert record.entire_frame_compile_time_s > 0
+        assert record.cudagraph_skip_reason is None
         assert not record.is_runtime
 
     def test_only_the_newest_64_records_are_kept(self):
@@ -158,6 +195,14 @@ class TestCompilation:
         made = Compilation("2", 0, "step", operations, failure, None, 0.1)
         assert (made.has_graph, made.hit_limit) == (has_graph, hit_limit)
 
+    def test_its_id_is_torchs_own(self):
+        """Frame and attempt as the records and the profiler write them."""
+        step = compiled(scaled)
+        step(torch.ones(3), "a")
+        step(torch.ones(3), "ab")
+        written = [str(record.compile_id) for record in dynamo_utils.get_compilation_metrics()]
+        assert [c.id for c in torch_private.drain()] == written
+
 
 class TestCounts:
     def test_graph_breaks_are_counted_by_the_first_line_of_their_reason(self):
@@ -191,10 +236,222 @@ class TestCounts:
         assert seen == [(0, 1), (1, 0)]
 
     @needs_cxx
+    def test_what_torch_cannot_look_into_bypasses_the_cache(self, cold_cache):
+        """Neither hit nor miss."""
+        compiled(lambda x: opaque(x) * 2, "inductor")(torch.ones(3))
+        counts = torch_private.counts()
+        assert (counts.cache_hits, counts.cache_misses, counts.cache_bypasses) == (0, 0, 1)
+
+    @needs_cxx
     def test_cuda_graphs_of_a_cpu_function_are_skipped(self, cold_cache):
-        """A mode with CUDA graphs on the CPU: torch counts that it did not make them."""
+        """A mode with CUDA graphs on the CPU: torch counts that it made none, and says not why."""
         compiled(scaled, "inductor", mode="reduce-overhead")(torch.ones(3), "a")
         assert torch_private.counts().cudagraph_skips == 1
+        assert [c.cudagraph_skip for c in torch_private.drain()] == [None]
+
+
+class TestAotCache:
+    @pytest.mark.parametrize(("value", "expected"), [("0", "False"), ("1", "True")])
+    def test_it_follows_its_environment_variable(self, value, expected):
+        """The switch that stepsweep tells its users about; torch reads it when it is imported."""
+        program = "from src.bench import torch_private; print(torch_private.aot_cache_is_on())"
+        assert python(program, TORCHINDUCTOR_AUTOGRAD_CACHE=value).stdout.strip() == expected
+
+    @needs_cxx
+    def test_without_it_nothing_is_counted(self, cold_cache):
+        """Neither hit nor miss, though inductor's own cache works on."""
+        with functorch_config.patch(enable_autograd_cache=False):
+            assert not torch_private.aot_cache_is_on()
+            compiled(scaled, "inductor")(torch.ones(3), "a")
+        counts = torch_private.counts()
+        assert (counts.cache_hits, counts.cache_misses, counts.cache_bypasses) == (0, 0, 0)
+
+
+class TestGeneratedCode:
+    @needs_cxx
+    @pytest.mark.parametrize("aot_cache", [True, False])
+    def test_it_is_seen_when_compiled_and_when_found_in_a_cache(self, aot_cache, cold_cache):
+        """The same source both times, from either cache."""
+        seen = []
+        with functorch_config.patch(enable_autograd_cache=aot_cache):
+            for _ in range(2):
+                torch._dynamo.reset()
+                with torch_private.generated_code() as sources:
+                    compiled(scaled, "inductor")(torch.ones(3), "a")
+                seen.append(list(sources))
+        assert torch_private.counts().cache_hits == int(aot_cache)
+        assert [len(sources) for sources in seen] == [1, 1]
+        assert seen[0] == seen[1]
+
+    @needs_cxx
+    def test_each_graph_has_its_own(self, cold_cache):
+        """A graph break between two additions."""
+        with torch_private.generated_code() as sources:
+            compiled(broken, "inductor")(torch.ones(3))
+        assert len(sources) == 2
+
+    def test_the_hook_is_torchs_and_is_put_back(self):
+        """Nobody listens before or after, whatever happened meanwhile."""
+        assert GraphLowering.save_output_code is None
+
+        def listen():
+            with torch_private.generated_code():
+                assert GraphLowering.save_output_code is not None
+                raise RuntimeError("meanwhile")
+
+        with pytest.raises(RuntimeError, match="meanwhile"):
+            listen()
+        assert GraphLowering.save_output_code is None
+
+
+class TestKernels:
+    def test_they_are_the_texts_given_to_async_compile(self):
+        """A wrapper as inductor writes it: signature, kernel, name of the kernel; the rest is no kernel."""
+        wrapper = (
+            "async_compile = AsyncCompile()\n"
+            "first = async_compile.cpp_pybinding(['float*'], r'''\nvoid kernel(float* x) {}\n''')\n"
+            "two = async_compile.triton('two', '''\n@triton.jit\ndef two(): pass\n''', device='cuda')\n"
+            "async_compile.wait(globals())\n"
+            "def call(args):\n"
+            "    note = other.triton('third', '''\nno\nkernel\n''')\n"
+        )
+        assert torch_private.kernels_in(wrapper) == [
+            "\nvoid kernel(float* x) {}\n",
+            "\n@triton.jit\ndef two(): pass\n",
+        ]
+
+    @needs_cxx
+    def test_inductor_writes_them_that_way_in_cpp(self, cold_cache):
+        """One fused loop for the CPU."""
+        with torch_private.generated_code() as sources:
+            compiled(lambda x: (x * 2 + 1).relu(), "inductor")(torch.ones(64))
+        (kernel,) = torch_private.kernels_in(sources[0])
+        assert 'extern "C"' in kernel
+        assert "for(" in kernel
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+    @pytest.mark.filterwarnings("ignore:::torch")
+    def test_inductor_writes_them_that_way_in_triton(self, cold_cache):
+        """One fused kernel for the GPU."""
+        with torch_private.generated_code() as sources:
+            compiled(lambda x: (x * 2 + 1).relu(), "inductor")(torch.ones(64, device="cuda"))
+        (kernel,) = torch_private.kernels_in(sources[0])
+        assert "@triton.jit" in kernel
+
+    @needs_cxx
+    def test_modes_do_not_change_them_on_a_cpu(self, cold_cache):
+        """Only the wrapper around them."""
+        kernels = set()
+        for mode in ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
+            torch._dynamo.reset()
+            with torch_private.generated_code() as sources:
+                compiled(lambda x: (x * 2 + 1).relu(), "inductor", mode=mode)(torch.ones(64))
+            kernels.add(tuple(torch_private.kernels_in(sources[0])))
+        assert len(kernels) == 1
+        assert len(next(iter(kernels))) == 1
+
+
+class TestLog:
+    PROGRAM = """
+import os, sys, torch
+from src.bench import torch_private
+os.environ["TORCH_LOGS_OUT"] = {file!r}
+torch_private.start_log({which!r})
+def step(x, how):
+    x = x + len(how)
+    torch._dynamo.graph_break()
+    return x * 2
+compiled = torch.compile(step, backend={backend!r})
+compiled(torch.ones(3), "a")
+compiled(torch.ones(3), "ab")
+"""
+
+    @pytest.mark.parametrize(
+        ("which", "there", "not_there"),
+        [
+            ("recompiles", "triggered by the following guard failure", "Graph break"),
+            ("graph_breaks", "Graph break", "triggered by the following guard failure"),
+        ],
+    )
+    def test_what_is_asked_for_is_in_the_file_and_on_stderr(self, which, there, not_there, tmp_path):
+        """The file is the one that is named when the log starts, after torch was imported."""
+        file = tmp_path / "torch.log"
+        done = python(self.PROGRAM.format(file=str(file), which=[which], backend="eager"))
+        for written in (file.read_text(), done.stderr):
+            assert there in written
+            assert not_there not in written
+
+    @needs_cxx
+    def test_generated_code_is_one_of_them(self, tmp_path, cold_cache):
+        """Which is long."""
+        file = tmp_path / "torch.log"
+        python(self.PROGRAM.format(file=str(file), which=["output_code"], backend="inductor"))
+        assert "async_compile" in file.read_text()
+
+    def test_all_that_can_be_asked_for_exist(self, tmp_path):
+        """The names that `LOGS` offers are torch's."""
+        file = tmp_path / "torch.log"
+        python(self.PROGRAM.format(file=str(file), which=list(torch_private.LOGS), backend="eager"))
+        assert "triggered by the following guard failure" in file.read_text()
+
+
+class TestProfile:
+    @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+    def test_a_region_is_a_compilation(self, backend):
+        """By the id that its record has, also when the frame was compiled again."""
+        step = compiled(scaled, backend)
+        step(torch.ones(3), "a")
+        step(torch.ones(3), "ab")
+        first, second = torch_private.drain()
+        for how, compilation in (("a", first), ("ab", second)):
+            names = [e.name for e in events(step, torch.ones(3), how)]
+            regions = [name for name in names if name.startswith(torch_private.REGION)]
+            assert regions == [torch_private.REGION + compilation.id]
+
+    def test_an_operation_is_in_its_region(self):
+        """By torch's name of it, `aten::`."""
+        step = compiled(scaled, "aot_eager")
+        step(torch.ones(3), "a")
+        (compilation,) = torch_private.drain()
+        argument = torch.ones(3)
+        (addition,) = [e for e in events(step, argument, "a") if e.name == "aten::add"]
+        assert torch_private.REGION + compilation.id in around(addition)
+
+    def test_a_region_holds_what_its_frame_calls(self):
+        """Also what runs eager between two graphs, and the frame that follows the break."""
+        step = compiled(broken)
+        step(torch.ones(3))
+        before, after = (torch_private.REGION + c.id for c in torch_private.drain())
+        (product,) = [e for e in events(step, torch.ones(3)) if e.name == "aten::mul"]
+        assert around(product) == [after, before]
+
+    def test_the_guards_are_looked_up_outside_of_it(self):
+        """In a range of their own, which holds no region."""
+        step = compiled(scaled)
+        step(torch.ones(3), "a")
+        seen = events(step, torch.ones(3), "a")
+        assert [e.name for e in seen].count(torch_private.GUARDS) == 1
+        assert not [e for e in seen if torch_private.GUARDS in around(e) and torch_private.REGION in e.name]
+
+    @needs_cxx
+    def test_inductors_calls_are_ranges_in_the_region(self, cold_cache):
+        """What prepares the inputs, and the graph."""
+        step = compiled(scaled, "inductor")
+        step(torch.ones(3), "a")
+        (compilation,) = torch_private.drain()
+        seen = events(step, torch.ones(3), "a")
+        for start in torch_private.INDUCTOR_CALL:
+            (call,) = [e for e in seen if e.name.startswith(start)]
+            assert torch_private.REGION + compilation.id in around(call)
+
+    def test_an_eager_step_is_a_range(self):
+        """Its operations are in it, those of a learning rate's scheduler are not."""
+        parameter = torch.nn.Parameter(torch.ones(3))
+        parameter.grad = torch.ones(3)
+        optimizer = torch.optim.SGD([parameter], lr=0.1)
+        (update,) = [e for e in events(optimizer.step) if e.name == "aten::add_"]
+        assert f"{torch_private.OPTIMIZER_STEP}SGD.step" in around(update)
 
 
 class TestCacheFolders:
@@ -223,14 +480,7 @@ class TestCxxCompiler:
     def test_there_is_none_where_cxx_names_none(self):
         """In a process of its own: torch reads CXX when it is imported."""
         program = "from src.bench import torch_private; print(torch_private.cxx_compiler())"
-        found = subprocess.run(
-            [sys.executable, "-c", program],
-            env=os.environ | {"CXX": "/nonexistent/c++", "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert found.stdout.strip() == "None"
+        assert python(program, CXX="/nonexistent/c++").stdout.strip() == "None"
 
 
 class TestTriton:

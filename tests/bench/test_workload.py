@@ -1,4 +1,4 @@
-"""Parameters, gradients, optimizer and scheduler of an arm: alike in all arms, shared by none."""
+"""What an arm steps: parameters, optimizer and scheduler put together, shared with no other arm."""
 
 import time
 
@@ -6,104 +6,41 @@ import pytest
 import torch
 
 from src.bench import arms, trace, workload
-from src.bench.machine import Unsupported
-from src.spec import DTYPES
 from tests.specs import spec
 
 CPU = torch.device("cpu")
-NESTEROV = ("optimizer=sgd", "optimizer.momentum=0.9", "optimizer.nesterov=true")
+NESTEROV = ("optimizer=sgd_momentum", "optimizer.nesterov=true", "optimizer.foreach=true")
+LOOPS = ("foreach=true", "foreach=false", "fused=true")
 
 
-def built(*overrides):
-    """Return a small workload on the CPU."""
-    return workload.build(spec("model=tiny", *overrides), CPU)
+def built(*overrides, reference=False):
+    return workload.build(spec("model=tiny", "model.width=8", *overrides), CPU, reference=reference)
 
 
-def tensors(made):
-    """Return every parameter and gradient of a workload."""
-    return [t for p in made.parameters for t in (p.detach(), p.grad)]
+def copies(made):
+    return [p.detach().clone() for p in made.parameters]
 
 
-def lr_of(made):
-    """Return the learning rate of the only parameter group, tensor or float."""
-    return made.optimizer.param_groups[0]["lr"]
-
-
-class TestShapes:
-    def test_square_weights_layer_by_layer(self):
-        """Three layers of width 8 are three matrices."""
-        model = spec("model.width=8", "model.depth=3").model
-        assert workload.shapes(model) == [(8, 8)] * 3
-
-    def test_a_bias_follows_its_weight(self):
-        """As in a stack of torch.nn.Linear."""
-        model = spec("model.width=8", "model.depth=2", "model.bias=true").model
-        layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
-        assert workload.shapes(model) == [tuple(p.shape) for p in layers.parameters()]
-
-    def test_the_model_of_the_tutorial(self):
-        """10 x 1024 x 1024: 10,485,760 parameters in 10 tensors."""
-        shapes = workload.shapes(spec("model=tutorial").model)
-        assert (len(shapes), sum(a * b for a, b in shapes)) == (10, 10_485_760)
+def gradients(made):
+    return [p.grad for p in made.parameters]
 
 
 class TestBuild:
-    def test_two_arms_are_equal_to_the_last_bit(self):
-        """Same seed, same parameters and gradients."""
-        first, second = built("model.bias=true"), built("model.bias=true")
-        assert len(tensors(first)) == 8
-        assert all(torch.equal(a, b) for a, b in zip(tensors(first), tensors(second), strict=True))
-
-    def test_two_arms_share_no_memory(self):
-        """Nor does an arm's parameter share any with another parameter or a gradient."""
-        first, second = built("model.bias=true"), built("model.bias=true")
-        pointers = [t.untyped_storage().data_ptr() for t in tensors(first) + tensors(second)]
-        assert len(set(pointers)) == len(pointers)
-
-    def test_a_step_of_one_arm_leaves_the_other_alone(self):
-        """Parameters move in the arm that steps, and only there."""
+    def test_arms_are_alike_and_share_nothing(self):
+        """A step of one moves its own parameters alone."""
         first, second, untouched = built(), built(), built()
+        assert all(map(torch.equal, first.parameters, second.parameters))
         first.step()
         assert not any(map(torch.equal, first.parameters, untouched.parameters))
         assert all(map(torch.equal, second.parameters, untouched.parameters))
 
-    def test_the_seed_decides(self):
-        """Another seed gives other numbers everywhere."""
-        pairs = zip(tensors(built("seed=0")), tensors(built("seed=1")), strict=True)
-        assert not any(torch.equal(a, b) for a, b in pairs)
-
-    def test_the_global_generator_is_not_used(self):
-        """What else draws random numbers changes nothing, and is not changed."""
-        torch.manual_seed(1)
-        first, drawn = built(), torch.rand(1)
-        torch.manual_seed(2)
-        second = built()
-        torch.manual_seed(1)
-        assert all(torch.equal(a, b) for a, b in zip(tensors(first), tensors(second), strict=True))
-        assert torch.equal(torch.rand(1), drawn)
-
-    @pytest.mark.parametrize("dtype", DTYPES)
-    def test_parameters_and_gradients_have_the_dtype(self, dtype):
-        """And a step in it moves the parameters and keeps them finite."""
-        made = built("optimizer=sgd", f"model.dtype={dtype}")
-        before = [p.detach().clone() for p in made.parameters]
-        assert {t.dtype for t in tensors(made)} == {getattr(torch, dtype)}
-        made.step()
-        assert not any(map(torch.equal, before, made.parameters))
-        assert workload.all_finite(made.parameters)
-
-    def test_arguments_reach_the_optimizer(self):
-        """Those of the configuration; what is null is left to torch."""
-        made = built("optimizer.betas=[0.8,0.99]", "optimizer.eps=1e-6", "optimizer.amsgrad=true")
-        group = made.optimizer.param_groups[0]
-        assert type(made.optimizer) is torch.optim.Adam
-        assert (group["lr"], group["betas"], group["eps"], group["amsgrad"]) == (
-            0.01,
-            (0.8, 0.99),
-            1e-6,
-            True,
-        )
-        assert (group["foreach"], group["fused"]) == (None, None)
+    def test_a_scheduler_of_one_arm_leaves_the_other_arms_learning_rate(self):
+        """A tensor shared by both would be changed in both."""
+        first, second = (built("scheduler=step", "lr_type=cpu_tensor") for _ in range(2))
+        for _ in range(4):
+            first.step()
+        assert first.learning_rate() == pytest.approx(0.0081)
+        assert second.learning_rate() == pytest.approx(0.01)
 
     def test_a_step_is_torchs_own(self):
         """Ten steps end where torch.optim.AdamW ends from the same start."""
@@ -114,111 +51,88 @@ class TestBuild:
             theirs.step()
         assert all(map(torch.equal, made.parameters, reference.parameters))
 
-
-class TestRefusals:
-    def test_a_tensor_lr_with_multi_tensor_adam(self):
-        """Torch's first line is the reason."""
-        expected = "lr as a Tensor is not supported for capturable=False and foreach=True"
-        with pytest.raises(Unsupported, match=f"these arguments of Adam: {expected}") as raised:
-            built("lr_as_tensor=true", "optimizer.foreach=true")
-        assert "\n" not in str(raised.value)
-
-    def test_a_fused_step_of_a_dtype_that_has_none(self, monkeypatch):
-        """A RuntimeError of the constructor is passed on with torch's words."""
-
-        def refuse(*_args, **_arguments):
-            raise RuntimeError("`fused=True` requires all the params to be floating point\nmore")
-
-        monkeypatch.setattr(torch.optim, "Adam", refuse)
-        with pytest.raises(Unsupported, match=r"of Adam: `fused=True` requires .* floating point$"):
-            built()
-
-    def test_a_scheduler_that_refuses(self, monkeypatch):
-        """Its arguments are named as the optimizer's are."""
-
-        def refuse(*_args, **_arguments):
-            raise ValueError("Starting multiplicative factor expected to be less than 1")
-
-        monkeypatch.setattr(torch.optim.lr_scheduler, "LinearLR", refuse)
-        with pytest.raises(Unsupported, match="of LinearLR: Starting multiplicative factor"):
-            built("scheduler=linear")
-
-    def test_a_start_factor_above_one_is_refused_by_torch(self):
-        """Nothing here repeats torch's own rules."""
-        with pytest.raises(Unsupported, match="of LinearLR: "):
-            built("scheduler=linear", "scheduler.start_factor=2.0")
-
-    def test_running_out_of_memory_is_not_a_refusal(self, monkeypatch):
-        """It is a RuntimeError to Python, but the next run with the same arguments may succeed."""
-
-        def exhausted(*_args, **_arguments):
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-        monkeypatch.setattr(torch.optim, "Adam", exhausted)
-        with pytest.raises(torch.OutOfMemoryError):
-            built()
-
-
-class TestLearningRate:
-    def test_a_float_stays_a_float(self):
-        """As in the configuration."""
-        assert lr_of(built("optimizer.lr=0.5")) == 0.5
-        assert type(lr_of(built())) is float
-
-    def test_a_tensor_is_zero_dimensional_and_each_arm_has_its_own(self):
-        """One arm's scheduler must not change the other arm's learning rate."""
-        first, second = lr_of(built("lr_as_tensor=true")), lr_of(built("lr_as_tensor=true"))
-        assert first.shape == ()
-        assert first.device.type == "cpu"
-        assert float(first) == pytest.approx(0.01)
-        assert first is not second
-        assert first.data_ptr() != second.data_ptr()
-
-    @pytest.mark.parametrize("scheduler", ["linear", "step", "cosine"])
-    def test_a_scheduler_changes_the_tensor_in_place(self, scheduler):
-        """The object stays the same, its value follows the float's."""
-        tensor, number = built(f"scheduler={scheduler}", "lr_as_tensor=true"), built(f"scheduler={scheduler}")
-        held, values = lr_of(tensor), []
-        for _ in range(8):
-            tensor.step()
-            number.step()
-            assert lr_of(tensor) is held
-            values.append((float(held), lr_of(number)))
-        assert [a for a, _ in values] == pytest.approx([b for _, b in values], rel=1e-5)
-        assert len(set(values)) > 3
-
-
-class TestScheduler:
-    def test_the_values_of_the_tutorial(self):
-        """PyTorch's scheduler recipe prints these learning rates for five calls."""
-        made, values = built("scheduler=linear"), []
-        for _ in range(5):
-            made.step()
-            values.append(round(lr_of(made), 4))
-        assert values == [0.0047, 0.0060, 0.0073, 0.0087, 0.0100]
-
-    def test_without_one_the_learning_rate_stays(self):
-        """Nothing is attached and nothing changes."""
-        made = built()
-        made.step()
-        assert made.scheduler is None
-        assert lr_of(made) == 0.01
-
-    def test_it_is_attached_before_anything_is_compiled(self):
-        """A scheduler wraps `step` of its optimizer; the compiled step goes through that wrapper.
-
-        Attached afterwards, the wrapper would be a new function to torch, and every frame around
-        it would compile again.
-        """
-        made = built("scheduler=linear")
-        assert "step" in vars(made.optimizer)
-        arm = arms.compiled(
-            spec("model=tiny", "compile=aot_eager", "scheduler=linear"), CPU, time.perf_counter
+    def test_the_scheduler_steps_after_the_optimizer(self):
+        """The first step has the first learning rate: SGD moves by lr x grad, then by half of it."""
+        made = built(
+            "optimizer=sgd", "scheduler=lambda", "scheduler.function=tests.bench.third_party.halving"
         )
-        taken = trace.take(arm.take_step, 3, time.perf_counter)
-        assert "step" in vars(arm.workload.optimizer)
-        assert [c.function for c in taken.compilations() if c.attempt > 0 and not c.has_graph] == []
+        start = copies(made)
+        made.step()
+        made.step()
+        for before, p in zip(start, made.parameters, strict=True):
+            torch.testing.assert_close(p.detach(), before - 0.015 * p.grad)
+
+    @pytest.mark.parametrize("scheduler", ["none", "linear", "plateau"])
+    def test_a_closure_is_handed_to_the_step(self, scheduler):
+        """LBFGS evaluates its loss; without one it raises."""
+        made = built("optimizer=lbfgs", f"scheduler={scheduler}")
+        start = copies(made)
+        made.step()
+        assert not any(map(torch.equal, start, made.parameters))
+        with pytest.raises(TypeError, match="closure"):
+            made.optimizer.step()
+
+    def test_a_class_of_the_users_own_may_ask_for_it(self):
+        """It is called as LBFGS is."""
+        sign = ("optimizer=custom", "optimizer._target_=torch.optim.Adam")
+        with_closure, plain = built(*sign, "optimizer.needs_closure=true"), built()
+        for made in (with_closure, plain):
+            made.step()
+        assert all(map(torch.equal, with_closure.parameters, plain.parameters))
+
+    def test_compiling_keeps_the_scheduler(self):
+        """It was attached before: the wrapper it puts around `step` is compiled, and only once."""
+        how = spec("model=tiny", "compile=aot_eager", "scheduler=linear")
+        arm, recorder = arms.compiled(how, CPU, time.perf_counter), trace.Recorder()
+        recorder.take(arm.take_step, 3, time.perf_counter)
         assert arm.workload.scheduler.last_epoch == 3
+        again = [c for c in recorder.trace().compilations() if c.attempt > 0 and not c.has_graph]
+        assert again == []
+
+
+class TestReference:
+    def test_starts_as_the_arms_do(self):
+        """The same numbers in float64, and a learning rate that no float32 rounds."""
+        arm, reference = built("lr_type=cpu_tensor"), built("lr_type=cpu_tensor", reference=True)
+        assert {p.dtype for p in reference.parameters} == {torch.float64}
+        assert all(
+            torch.equal(a.double(), b) for a, b in zip(arm.parameters, reference.parameters, strict=True)
+        )
+        assert reference.learning_rate() == 0.01
+
+    def test_ends_near_them(self):
+        """Five steps of Adam in float32 and float64 agree within float32."""
+        arm, reference = built("scheduler=linear"), built("scheduler=linear", reference=True)
+        for _ in range(5):
+            arm.step()
+            reference.step()
+        for a, b in zip(arm.parameters, reference.parameters, strict=True):
+            torch.testing.assert_close(a.double(), b, rtol=0, atol=1e-6)
+
+
+class TestLayersWithoutGradient:
+    @pytest.mark.parametrize("optimizer", ["adamw", "sgd_momentum", "muon", "lbfgs", "sparseadam"])
+    def test_a_step_leaves_them_alone(self, optimizer):
+        """Frozen or merely without a gradient; weight decay does not touch them either."""
+        made = built(
+            f"optimizer={optimizer}", "model.depth=3", "model.frozen_layers=1", "model.layers_without_grad=1"
+        )
+        start = copies(made)
+        for _ in range(3):
+            made.step()
+        moved = [not torch.equal(s, p.detach()) for s, p in zip(start, made.parameters, strict=True)]
+        assert moved == [False, False, True]
+
+    def test_vectors_in_a_group_of_their_own_do_not_decay(self):
+        """Gradients of zero: AdamW moves a weight by lr x decay x weight, and no bias."""
+        made = built("optimizer=adamw", "model.bias=true", "model.param_groups=decay")
+        for gradient in gradients(made):
+            gradient.zero_()
+        start = copies(made)
+        made.step()
+        for before, p in zip(start, made.parameters, strict=True):
+            expected = before * (1 - 0.01 * 0.01) if p.dim() == 2 else before
+            torch.testing.assert_close(p.detach(), expected, rtol=1e-6, atol=0)
 
 
 class TestNesterov:
@@ -227,53 +141,67 @@ class TestNesterov:
     @pytest.mark.parametrize(("steps", "expected"), [(1, 1.9e-3), (10, 5.3), (100, 2.7e35)])
     def test_left_alone_the_gradients_grow(self, steps, expected):
         """A gradient of 1e-3, seen to grow to these values by an independent program."""
-        made = self.with_gradients_of(1e-3, "optimizer.foreach=true")
+        made = self.with_gradients_of(1e-3)
         for _ in range(steps):
             made.step()
-        assert made.parameters[0].grad.flatten()[0].item() == pytest.approx(expected, rel=0.02)
+        assert gradients(made)[0].flatten()[0].item() == pytest.approx(expected, rel=0.02)
 
-    @pytest.mark.parametrize("implementation", ["optimizer.foreach=false", "optimizer.fused=true"])
-    def test_other_implementations_leave_them(self, implementation):
-        """They are what they were after ten steps."""
-        made = self.with_gradients_of(1e-3, implementation)
-        for _ in range(10):
+    @pytest.mark.parametrize("loop", LOOPS)
+    def test_refilled_before_each_step_they_give_nesterov_momentum(self, loop):
+        """Twelve steps by the formula: v = 0.9 v + g, p = p - lr (g + 0.9 v), in float64."""
+        made = built(*NESTEROV[:2], f"optimizer.{loop}")
+        expected = [(p.detach().double(), p.grad.double()) for p in made.parameters]
+        for _ in range(12):
+            made.refill()
             made.step()
-        assert all(torch.all(p.grad == 1e-3) for p in made.parameters)
+        for p, (start, gradient) in zip(made.parameters, expected, strict=True):
+            momentum, moved = torch.zeros_like(gradient), torch.zeros_like(gradient)
+            for _ in range(12):
+                momentum = 0.9 * momentum + gradient
+                moved += 0.01 * (gradient + 0.9 * momentum)
+            torch.testing.assert_close(p.detach().double(), start - moved, rtol=0, atol=2e-6)
 
-    @pytest.mark.parametrize("implementation", ["foreach=true", "foreach=false", "fused=true"])
-    def test_gradients_of_zero_keep_every_value_finite_and_equal(self, implementation):
-        """Built as zeros, they are zeros after 500 steps; the parameters are what they were."""
-        made = built(*NESTEROV, f"optimizer.{implementation}")
-        first = [p.detach().clone() for p in made.parameters]
+    def test_settled_it_stays_where_it_is(self):
+        """500 steps without refilling: zeros stay zeros, and the parameters what they were."""
+        made = built(*NESTEROV)
+        for _ in range(3):
+            made.refill()
+            made.step()
+        made.settle()
+        start = copies(made)
         for _ in range(500):
             made.step()
-        assert all(torch.all(p.grad == 0) for p in made.parameters)
-        assert all(map(torch.equal, first, made.parameters))
+        assert all(torch.all(g == 0) for g in gradients(made))
+        assert all(map(torch.equal, start, made.parameters))
 
-    def test_other_optimizers_have_gradients(self):
-        """Only a step that writes into its gradients has none to speak of."""
-        made = built("optimizer=sgd", "optimizer.momentum=0.9")
-        assert all(torch.all(p.grad != 0) for p in made.parameters)
-
-    def with_gradients_of(self, value, *overrides):
-        """Return a Nesterov workload whose gradients are all `value`."""
-        made = built(*NESTEROV, *overrides)
-        for p in made.parameters:
-            p.grad.fill_(value)
+    def with_gradients_of(self, value):
+        made = built(*NESTEROV)
+        for gradient in gradients(made):
+            gradient.fill_(value)
         return made
 
 
 class TestOtherGradients:
-    @pytest.mark.parametrize("implementation", ["foreach=true", "foreach=false", "fused=true"])
-    @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
-    def test_no_other_step_writes_into_them(self, optimizer, implementation):
-        """Why only Nesterov momentum has gradients of zero."""
-        momentum = ("optimizer.momentum=0.9",) if optimizer == "sgd" else ()
-        made = built(f"optimizer={optimizer}", f"optimizer.{implementation}", *momentum)
-        before = [p.grad.clone() for p in made.parameters]
+    @pytest.mark.parametrize("loop", LOOPS)
+    @pytest.mark.parametrize("optimizer", ["adam", "adamw", "adagrad", "sgd", "sgd_momentum"])
+    def test_no_other_step_writes_into_them(self, optimizer, loop):
+        """Why Nesterov momentum alone is refilled."""
+        made = built(f"optimizer={optimizer}", f"optimizer.{loop}")
+        before = [g.clone() for g in gradients(made)]
         for _ in range(3):
             made.step()
-        assert all(map(torch.equal, before, (p.grad for p in made.parameters)))
+        assert all(map(torch.equal, before, gradients(made)))
+
+    def test_settling_changes_nothing_there(self):
+        """Gradients and state stay: a later step does the same work as an earlier one."""
+        made, other = built(), built()
+        for arm in (made, other):
+            arm.step()
+        made.settle()
+        for arm in (made, other):
+            arm.step()
+        assert all(map(torch.equal, gradients(made), gradients(other)))
+        assert all(map(torch.equal, made.parameters, other.parameters))
 
 
 class TestAllFinite:

@@ -117,7 +117,7 @@ class TestFaults:
                 "crashed": "the run's process was killed by SIGKILL, perhaps for want of memory",
                 "failed": "KeyError: 'injected'",
             }
-            assert list(bad["stage"]) == ["trace"] * 3
+            assert list(bad["stage"]) == ["trace of the compiled arm"] * 3
             assert (bad["parameters"] == 8192).all()
             assert "KeyError: 'injected'" in bad[bad["status"] == "failed"]["error"].item()
             for lr in (HANGS, IS_KILLED, RAISES):
@@ -205,7 +205,8 @@ class TestRefused:
             (["model.width=-1"], "error: model.width must be at least 1: got -1\n"),
             (
                 ["model.widht=3"],
-                "error: model.widht is not a key: model has bias, depth, dtype, name, width\n",
+                "error: model.widht is not a key: model has bias, depth, dtype, frozen_layers, "
+                "layers_without_grad, name, param_groups, second_dtype, width\n",
             ),
             (
                 ["model=nope"],
@@ -256,6 +257,30 @@ class TestExitCode:
         assert (done.code, done.err) == (0, "")
         assert "optimizer" in done.out
         assert list(tmp_path.iterdir()) == []
+
+
+class TestOwnOptimizer:
+    def test_a_class_in_the_directory_of_the_user(self, tmp_path):
+        """Swept over like any other, compiled, right, and named in the row."""
+        (tmp_path / "mine.py").write_text(
+            "import torch\n"
+            "class Mine(torch.optim.Optimizer):\n"
+            "    def __init__(self, params, lr, decay=0.0):\n"
+            "        super().__init__(params, {'lr': lr, 'decay': decay})\n"
+            "    @torch.no_grad()\n"
+            "    def step(self):\n"
+            "        for group in self.param_groups:\n"
+            "            for p in group['params']:\n"
+            "                p.mul_(1 - group['lr'] * group['decay']).sub_(p.grad.sign() * group['lr'])\n"
+        )
+        chosen = ("optimizer=custom", "optimizer._target_=mine.Mine", "optimizer.arguments.decay=0.1,0.2")
+        done = run(tmp_path, "-m", *QUICK, *chosen)
+        assert (done.code, done.err) == (0, "")
+        rows = done.rows().sort_values("job")
+        assert list(rows["optimizer"]) == ["mine.Mine"] * 2
+        assert [json.loads(text)["decay"] for text in rows["optimizer_args"]] == [0.1, 0.2]
+        assert list(rows["parity"]) == ["passed"] * 2
+        assert list(rows["compiled_path"]) == ["compiled"] * 2
 
 
 class TestConsoleScript:

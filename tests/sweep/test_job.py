@@ -75,6 +75,7 @@ ENDINGS = {
     "timed_out": (Ended("timed_out", "over the time limit"), "over the time limit"),
     "crashed": (Ended("crashed", "killed by SIGKILL"), "killed by SIGKILL"),
     "unsupported": (Ended("raised", "Unsupported: no CUDA", "Traceback", "Unsupported"), "no CUDA"),
+    "excluded": (Ended("raised", "Excluded: of no use", "Traceback", "Excluded"), "of no use"),
 }
 
 
@@ -90,6 +91,44 @@ class TestRow:
         assert {name: row[name] for name in FACTS} == FACTS
         assert row["wall_s"] > 0
         assert (returned["status"], returned["run_key"]) == (row["status"], row["run_key"])
+
+    def test_a_mistake_in_the_configuration_needs_no_traceback(self, run, tmp_path):
+        """Only the run's process can see it: a dotted path that names nothing."""
+        told = "optimizer._target_ must name what can be imported: got 'a.B' (No module named 'a')"
+        run(Child(Ended("raised", f"SpecError: {told}", "Traceback", "SpecError")))
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["reason"], row["error"]) == ("failed", told, None)
+
+    @pytest.mark.parametrize(
+        ("ended", "status", "reason"),
+        [
+            (Ended("returned", None), "ok", None),
+            (
+                Ended("raised", "AssertionError: no", "Traceback", "AssertionError"),
+                "unsupported",
+                "known (tried again: AssertionError: no)",
+            ),
+            (Ended("crashed", "killed by SIGSEGV"), "crashed", "killed by SIGSEGV"),
+        ],
+    )
+    def test_an_exclusion_that_is_tried_again(self, run, tmp_path, ended, status, reason):
+        """What was known stays in the row; that it still raises is no failure, a crash is one."""
+        run(Child(ended, messages=(("stage", "trace"), ("facts", {"exclusion": "known"}))))
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["reason"], row["exclusion"]) == (status, reason, "known")
+
+    def test_torchs_own_log_lies_beside_the_runs(self, run, tmp_path):
+        """Asked for, torch is told where, and the row has the file if torch wrote one."""
+        child = Child(Ended("returned", None))
+        file = tmp_path / "logs" / "torch.log"
+        run(child, "compile.logs=[recompiles]")
+        assert child.calls[-1][2]["TORCH_LOGS_OUT"] == str(file)
+        file.write_text("Recompiling function step\n")
+        run(child, "compile.logs=[recompiles]", number=1)
+        run(child, number=2)
+        assert "TORCH_LOGS_OUT" not in child.calls[-1][2]
+        told = {row["job"]: row["torch_log"] for row in rows(tmp_path)}
+        assert told == {1: "logs/torch.log", 0: None, 2: None}
 
     def test_an_interrupted_run_leaves_its_row_and_goes_on_to_the_parent(self, run, tmp_path):
         """Ctrl-C: the row says what was known and where it was, then the sweep ends."""
@@ -176,7 +215,7 @@ class TestRow:
 
     def test_a_tensor_lr_has_a_device(self, run, tmp_path):
         """A float has none."""
-        run(Child(ENDINGS["ok"][0]), "lr_as_tensor=true")
+        run(Child(ENDINGS["ok"][0]), "lr_type=cpu_tensor")
         (row,) = rows(tmp_path)
         assert (row["lr_as_tensor"], row["lr_device"]) == (True, "cpu")
 

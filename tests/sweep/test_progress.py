@@ -11,7 +11,7 @@ from src import store
 from src.sweep import progress
 from src.sweep.command_line import Plan
 from src.sweep.progress import Progress, label, line
-from tests.rows import bad, row
+from tests.rows import bad, row, traced
 from tests.specs import spec as spec_of
 
 
@@ -72,6 +72,21 @@ class TestLine:
     def test_doubts_stand_at_its_end(self, changes, end):
         """What keeps a reader from trusting the number is on the same line."""
         assert line(row(**changes), set()).endswith(end)
+
+    @pytest.mark.parametrize(
+        ("changes", "told"),
+        [
+            ({}, "optimizer=adam  traced  7 recompiles"),
+            (
+                {"verdict": "invalid", "verdict_reason": "fell_back_to_eager"},
+                "optimizer=adam  traced  invalid: fell_back_to_eager  7 recompiles",
+            ),
+        ],
+    )
+    def test_a_run_without_times(self, changes, told):
+        """It was traced; a verdict it has only if that is invalid."""
+        made = traced(overrides=["optimizer=adam"], recompiles=7, **changes)
+        assert line(made, set()) == told
 
     def test_without_an_interval_the_speedup_stands_alone(self):
         """Too few rounds have no interval."""

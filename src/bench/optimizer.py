@@ -1,0 +1,60 @@
+"""The optimizer of an arm, and what compiling does to it."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import torch
+from torch.optim import Optimizer
+
+from src.bench import target
+from src.bench.refusal import made
+from src.spec import RunSpec
+
+
+def make(spec: RunSpec, parameters: Iterable[Any], *, reference: bool = False) -> Optimizer:
+    """Return the optimizer of `parameters`, or of groups of them.
+
+    Args:
+        spec: optimizer and kind of learning rate; a tensor is made anew for each optimizer.
+        parameters: parameters or groups.
+        reference: make the plainest variant, a loop over the tensors with a float learning rate.
+
+    Raises:
+        Unsupported: the optimizer's constructor refuses the arguments.
+        SpecError: `optimizer._target_` names nothing that can be used.
+    """
+    keywords = spec.optimizer.keywords()
+    if reference:
+        keywords = {k: v for k, v in keywords.items() if k not in ("foreach", "fused", "capturable")}
+        if hasattr(spec.optimizer, "foreach"):
+            keywords["foreach"] = False
+    elif spec.lr_as_tensor:
+        keywords["lr"] = torch.tensor(keywords["lr"], device=spec.lr_device)
+    name = spec.optimizer.torch_class
+    if name is None:
+        name = cast(str, getattr(spec.optimizer, "_target_"))  # noqa: B009  # would be mangled in a class
+        return cast(Optimizer, made(name, target.load("optimizer._target_", name), parameters, **keywords))
+    return cast(Optimizer, made(name, getattr(torch.optim, name), parameters, **keywords))
+
+
+def closure(parameters: list[torch.nn.Parameter]) -> Callable[[], torch.Tensor]:
+    """Return the closure that LBFGS evaluates: a loss whose gradient is the given, fixed one."""
+
+    def loss() -> torch.Tensor:
+        with torch.no_grad():
+            terms = [(p * p.grad).sum() for p in parameters if p.grad is not None]
+            return torch.stack(terms).sum()
+
+    return loss
+
+
+def capturable(optimizer: Optimizer) -> bool | None:
+    """Return `capturable` of the first group, None for an optimizer without it."""
+    value = optimizer.param_groups[0].get("capturable")
+    return None if value is None else bool(value)
+
+
+def step_device(optimizer: Optimizer) -> str | None:
+    """Return the device of the step counters, None when there are none or they are no tensors."""
+    counters = (state.get("step") for state in optimizer.state.values() if isinstance(state, dict))
+    return next((c.device.type for c in counters if isinstance(c, torch.Tensor)), None)
