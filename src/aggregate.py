@@ -6,15 +6,16 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import paths
-from src.analysis import tables, text
-from src.analysis.grid import Document, document_of
+from src.analysis import matrix, tables, text
+from src.analysis.document import Document
+from src.analysis.grid import document_of
 from src.analysis.selection import Selection, SelectionError, condition, select
 from src.analysis.summary import Summary, summarize
 
@@ -25,6 +26,7 @@ examples:
   python -m src.aggregate --sweep 2025-03-01_12-00-00      one sweep by its name
   python -m src.aggregate --where optimizer=adam,sgd --where compile_mode=default
   python -m src.aggregate outputs/runs/sweep=NAME --format latex > table.tex
+  python -m src.aggregate --matrix recompiles              optimizers and learning rates against schedulers
 
 exit code: 0; 1 when a file could not be read; 2 when there is nothing to summarise or no place to
 write. Runs that failed are part of the table and do not change the exit code.
@@ -40,16 +42,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         selection = select(path, sweep=arguments.sweep, everything=arguments.all, where=where)
         summary = summarize(selection.rows)
         document = document_of(summary, arguments.where)
+        shown = matrix.matrix_of(summary, arguments.where) if arguments.matrix else None
     except SelectionError as error:
         return _refuse(str(error))
+    except matrix.MatrixError as error:
+        return _refuse(f"--matrix {arguments.matrix}: {error}")
     except OSError as error:
         return _refuse(f"cannot read {path}: {error.strerror or error}")
     out: Path = arguments.out or _default_out(path, summary, everything=arguments.all)
     try:
-        _write(out, summary, document)
+        _write(out, summary, document, shown)
     except OSError as error:
         return _refuse(f"cannot write {out}: {error.strerror or error}")
-    return _print(_printed(arguments.format, summary, document), selection, out)
+    as_csv = (lambda: matrix.to_csv(shown)) if shown else (lambda: tables.to_csv(summary))
+    printed = _printed(arguments.format, shown or document, as_csv)
+    written = f"{out}/summary.parquet, .csv, .md, .tex" + (" and recompiles.csv, .md, .tex" if shown else "")
+    return _print(printed, selection, written)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -89,6 +97,12 @@ def _parser() -> argparse.ArgumentParser:
         default="text",
         help="format of what is printed (default: text)",
     )
+    parser.add_argument(
+        "--matrix",
+        choices=("recompiles",),
+        help="print optimizers and learning rates against schedulers instead of the table, and write "
+        "recompiles.csv, .md and .tex as well",
+    )
     return parser
 
 
@@ -101,17 +115,23 @@ def _default_out(path: Path, summary: Summary, *, everything: bool) -> Path:
     return (runs.parent if runs else paths.output_dir()) / "summaries" / name
 
 
-def _write(out: Path, summary: Summary, document: Document) -> None:
-    """Write the four files; each appears whole or not at all."""
+def _write(out: Path, summary: Summary, document: Document, matrix_document: Document | None) -> None:
+    """Write the four files, and three of a matrix; each appears whole or not at all."""
     out.mkdir(parents=True, exist_ok=True)
     buffer = pa.BufferOutputStream()
     pq.write_table(tables.to_table(summary), buffer)
-    contents: Mapping[str, bytes] = {
+    contents: dict[str, bytes] = {
         "summary.parquet": buffer.getvalue().to_pybytes(),
         "summary.csv": tables.to_csv(summary).encode(),
         "summary.md": tables.to_markdown(document).encode(),
         "summary.tex": tables.to_latex(document).encode(),
     }
+    if matrix_document:
+        contents |= {
+            "recompiles.csv": matrix.to_csv(matrix_document).encode(),
+            "recompiles.md": tables.to_markdown(matrix_document).encode(),
+            "recompiles.tex": tables.to_latex(matrix_document).encode(),
+        }
     for name, content in contents.items():
         temporary = out / f".{name}.{secrets.token_hex(4)}.tmp"
         try:
@@ -121,13 +141,13 @@ def _write(out: Path, summary: Summary, document: Document) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _printed(kind: str, summary: Summary, document: Document) -> str:
+def _printed(kind: str, document: Document, as_csv: Callable[[], str]) -> str:
     if kind == "markdown":
         return tables.to_markdown(document)
     if kind == "latex":
         return tables.to_latex(document)
     if kind == "csv":
-        return tables.to_csv(summary)
+        return as_csv()
     return text.render(document, shutil.get_terminal_size((80, 24)).columns, unicode=_unicode())
 
 
@@ -135,7 +155,7 @@ def _unicode() -> bool:
     return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
-def _print(printed: str, selection: Selection, out: Path) -> int:
+def _print(printed: str, selection: Selection, written: str) -> int:
     for file, why in selection.unreadable.items():
         print(f"skipped {file}: {why}", file=sys.stderr)  # noqa: T201 - an entry talks
     try:
@@ -147,7 +167,7 @@ def _print(printed: str, selection: Selection, out: Path) -> int:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding
         print(printed.encode(encoding, "backslashreplace").decode(encoding), end="")  # noqa: T201
-    print(f"wrote {out}/summary.parquet, .csv, .md, .tex", file=sys.stderr)  # noqa: T201
+    print(f"wrote {written}", file=sys.stderr)  # noqa: T201
     return 1 if selection.unreadable else 0
 
 

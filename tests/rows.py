@@ -28,6 +28,9 @@ def row(**changes: Any) -> dict[str, Any]:
         "depth": 10,
         "bias": False,
         "dtype": "float32",
+        "param_groups": "one",
+        "frozen_layers": 0,
+        "layers_without_grad": 0,
         "parameters": 10_485_760,
         "tensors": 10,
         "optimizer": "adam",
@@ -69,6 +72,14 @@ def times(eager: float, compiled: float, margin: float = 0.01) -> dict[str, Any]
     values = {"eager_us": eager, "compiled_us": compiled, "speedup": eager / compiled}
     ends = {f"{n}_low": v * (1 - margin) for n, v in values.items()}
     return values | ends | {f"{n}_high": v * (1 + margin) for n, v in values.items()}
+
+
+def traced(**changes: Any) -> dict[str, Any]:
+    """Return a row of a run that was traced and not timed."""
+    nothing = ("verdict", "rounds", "timing_s", "min_effect")
+    made = row(measure="trace", compiled_path="compiled", eager_path="foreach", parity="passed")
+    made |= dict.fromkeys((*times(1, 1), *nothing))
+    return made | changes
 
 
 def bad(status: str, reason: str, **changes: Any) -> dict[str, Any]:

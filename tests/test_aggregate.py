@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from src import aggregate, paths, store
-from tests.rows import START, bad, row
+from tests.rows import START, bad, row, traced
 
 ROOT = Path(__file__).parents[1]
 
@@ -85,6 +85,32 @@ class TestMain:
         assert aggregate.main([str(runs), "--format", kind]) == 0
         assert capsys.readouterr().out.startswith(start)
 
+    @pytest.mark.parametrize(
+        ("kind", "start"),
+        [
+            ("text", "Recompiles: "),
+            ("markdown", "## Recompiles: "),
+            ("latex", "% needs"),
+            ("csv", "combination,"),
+        ],
+    )
+    def test_matrix(self, tmp_path, capsys, kind, start):
+        """It is printed instead of the table, and written beside it."""
+        store.write(tmp_path, traced())
+        store.write(tmp_path, traced(optimizer="sgd", scheduler="linear", recompiles=4, job=1))
+        assert aggregate.main([str(tmp_path / "runs"), "--matrix", "recompiles", "--format", kind]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.startswith(start)
+        assert shown.err.endswith("summary.parquet, .csv, .md, .tex and recompiles.csv, .md, .tex\n")
+        written = os.listdir(tmp_path / "summaries" / "first")
+        assert {"recompiles.csv", "recompiles.md", "recompiles.tex", "summary.csv"} <= set(written)
+
+    def test_a_row_of_schema_version_1_meets_the_condition_that_it_was_measured_under(self, tmp_path, capsys):
+        """It lacks the column, not the value."""
+        store.write(tmp_path, row(param_groups=None, schema_version=1))
+        assert aggregate.main([str(tmp_path / "runs"), "--where", "param_groups=one"]) == 0
+        assert "1 run: 1 ok." in capsys.readouterr().out
+
     def test_out_is_the_folder_of_the_files(self, runs, tmp_path, capsys):
         """Folders are made as needed."""
         assert aggregate.main([str(runs), "--out", str(tmp_path / "a" / "b")]) == 0
@@ -106,7 +132,13 @@ class TestMain:
 class TestErrors:
     @pytest.mark.parametrize(
         "options",
-        [["--where", "optimzer=adam"], ["--where", "optimizer=lion"], ["--sweep", "none"], ["--where", "x"]],
+        [
+            ["--matrix", "recompiles"],
+            ["--where", "optimzer=adam"],
+            ["--where", "optimizer=lion"],
+            ["--sweep", "none"],
+            ["--where", "x"],
+        ],
     )
     def test_a_mistake_is_one_or_two_lines_and_exit_2(self, runs, capsys, options):
         """No traceback for the user's own mistake, and nothing printed as a result."""

@@ -11,9 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from src.analysis import format as fmt
-from src.analysis.cells import Cell
+from src.analysis.cells import LATER_AXES, Cell
 
 Label = Callable[[Cell], str]
+
+_LAYERS = ("second_dtype", "param_groups", "frozen_layers", "layers_without_grad")
+
+USUAL = frozenset((name, fmt.value(value)) for name, value in LATER_AXES.items())
+"""Titles and labels of axes not worth a word where all cells have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class Axis:
 def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
     """Return every axis with a label for each cell, in the order in which a table shows them."""
     workload: list[tuple[str, Label]] = [
-        *((name, _plain(name)) for name in ("model", "width", "depth", "bias", "dtype")),
+        *((name, _plain(name)) for name in ("model", "width", "depth", "bias", "dtype", *_LAYERS)),
         ("optimizer", _with_arguments(cells, "optimizer")),
         ("scheduler", _with_arguments(cells, "scheduler")),
         ("lr", _learning_rate),
@@ -63,7 +68,7 @@ def implied(axes: Sequence[Axis], title: str) -> tuple[str, ...]:
     A choice of model sets its width and depth: showing all three would say one thing thrice. The
     GPU likewise follows from the device.
     """
-    followers = {"model": ("width", "depth", "bias", "dtype"), "device": ("gpu",)}[title]
+    followers = {"model": ("width", "depth", "bias", "dtype", *_LAYERS), "device": ("gpu",)}[title]
     leader = next(axis for axis in axes if axis.title == title)
     if not leader.varies:
         return ()

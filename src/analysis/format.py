@@ -4,6 +4,7 @@ None is shown as `-`. Times have three significant digits and a scaled unit.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from src.stats import Interval
@@ -93,6 +94,12 @@ def shorten(text: str, length: int = 160) -> str:
     """Return `text` on one line of at most `length` characters."""
     line = plain(text)
     return line if len(line) <= length else line[: length - 3].rstrip() + "..."
+
+
+def listed(items: Sequence[str], most: int = 5) -> str:
+    """Return the first items, and how many more there are."""
+    more = len(items) - most
+    return "; ".join(items[:most]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _ratio_decimals(interval: Interval) -> int:

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from src import stats
+from src.analysis import format as fmt
 from src.analysis.axes import Axis, implied
 from src.analysis.cells import Cell
 from src.stats import Interval
-
-_NAMED = 5  # left out workloads that a note names before it says "and n more"
 
 Group = Mapping[tuple[str, ...], int]  # workload to the index of its cell
 
@@ -64,7 +63,7 @@ def _of_machine(
             speedup=stats.geomean_interval([_speedup(cells[group[key]]) for key in shared]),
             covered=len(shared),
             total=len(workloads),
-            note="left out: " + _listed(missing) if missing else "",
+            note="left out: " + fmt.listed(missing) if missing else "",
         )
         for compiling, group in groups.items()
     ]
@@ -133,8 +132,3 @@ def _named(axis: Axis, label: str) -> str:
     """Return `default` for what speaks for itself and `dynamic=true` for what does not."""
     speaks = axis.title in ("model", "dtype", "optimizer", "scheduler", "backend", "mode", "gpu")
     return label if speaks else f"{axis.title}={label}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return "; ".join(names[:_NAMED]) + (f"; and {more} more" if more > 0 else "")

@@ -1,93 +1,35 @@
 """A summary in words: tables of short texts, with every doubt as a numbered footnote.
 
-This is the one place that decides what a reader is told. `text` and `tables` only set it.
+Which table a reader gets is decided here, what is said about a cell in `doubts`. `text` and
+`tables` only set it.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from src import record
 from src.analysis import format as fmt
-from src.analysis import recompiles
-from src.analysis.axes import implied
-from src.analysis.cells import OK, Cell
+from src.analysis.axes import USUAL, implied
+from src.analysis.cells import OK, TRACED, Cell
+from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
+from src.analysis.doubts import doubts_of, retested, same_kernels
 from src.analysis.geomeans import Geomean
 from src.analysis.published import Line as PublishedLine
 from src.analysis.summary import Summary
 from src.stats import Interval
 
-Entry = tuple[str, ...]
-"""A number and its interval, or words. A narrow table puts each part on a line of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table."""
-
-    title: str
-    narrow: tuple[str, ...]  # the title in lines, for a narrow table
-    number: bool  # numbers stand at the right
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a table."""
-
-    labels: tuple[str, ...]  # what the line is about
-    entries: tuple[Entry, ...]  # one for each column
-    notes: tuple[int, ...]  # numbers of its footnotes
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """One table."""
-
-    title: str  # empty for the first table of a document
-    label_titles: tuple[str, ...]
-    columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
-
-    @property
-    def note_at(self) -> int:
-        """Return the item of a line that carries the footnotes: its end, or its label before numbers."""
-        return len(self.label_titles) - 1 if self.columns[-1].number else -1
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A summary in words."""
-
-    title: str
-    head: tuple[str, ...]  # sentences above the tables
-    grids: tuple[Grid, ...]
-    remarks: tuple[str, ...]  # sentences below the tables
-    footnotes: tuple[str, ...]  # the first is number 1
-
-
-class _Footnotes:
-    """Numbers footnotes in order of their first use; equal texts share a number."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def add(self, text: str) -> int:
-        return self.numbers.setdefault(text, len(self.numbers) + 1)
-
 
 def document_of(summary: Summary, filters: Sequence[str] = ()) -> Document:
     """Return the words of a summary; `filters` are the conditions that its rows met."""
-    notes = _Footnotes()
+    notes = Footnotes()
     grids, remarks = [_cells(summary, notes)], []
     if any(geomean.speedup for geomean in summary.geomeans):
         grids.append(_geomeans(summary.geomeans, notes))
-    elif len(summary.cells) > 1:
+    elif len(summary.cells) > 1 and summary.timed:
         remarks = list(dict.fromkeys(f"Geomean of the speedups: {g.note}." for g in summary.geomeans))
     if summary.published:
         grids.append(_published(summary.published, notes))
-    return Document(
-        _title(summary), _head(summary, filters), tuple(grids), tuple(remarks), tuple(notes.numbers)
-    )
+    remarks += [*same_kernels(summary), *retested(summary)]
+    return Document(title_of(summary), _head(summary, filters), tuple(grids), tuple(remarks), notes.texts())
 
 
 def outcome_entry(cell: Cell) -> Entry:
@@ -107,33 +49,46 @@ def _words(name: str) -> str:
     return fmt.plain(name).replace("_", " ")
 
 
-def _title(summary: Summary) -> str:
+def title_of(summary: Summary) -> str:
+    """Return the title of the experiment, if there is one, and the sweep."""
     sweeps = summary.sweeps
     sweep = f"sweep {fmt.plain(str(sweeps[0]))}" if len(sweeps) == 1 else f"{len(sweeps)} sweeps"
     return f"{fmt.plain(summary.title)} ({sweep})" if summary.title else sweep[0].upper() + sweep[1:]
 
 
-def _head(summary: Summary, filters: Sequence[str]) -> tuple[str, ...]:
+def selection_head(summary: Summary, filters: Sequence[str]) -> list[str]:
+    """Return sentences on what the rows are: how many, of what, measured where."""
     outcomes = Counter(outcome for cell in summary.cells for outcome in cell.outcomes)
     counts = ", ".join(f"{n} {_words(kind)}" for kind, n in outcomes.items())
     lines = [f"{_counted(summary.rows, 'run')}: {counts}."]
     if filters:
         lines.append("Only rows with " + ", ".join(map(fmt.plain, filters)) + ".")
     machine_titles = {axis.title for axis in summary.axes if axis.kind == "machine"}
-    known = [(t, v) for t, v in summary.constant if v not in ("null", "-")]
+    known = [(t, v) for t, v in summary.constant if v not in ("null", "-") and (t, v) not in USUAL]
     same = [f"{t}={v}" for t, v in known if t not in machine_titles]
     lines.append("The same in all: " + ", ".join(same) + ".")
     machine = [f"{t} {v}" for t, v in known if t in machine_titles]
     if machine:
         lines.append("Machine: " + ", ".join(machine) + ".")
-    lines += _models(summary)
-    steps = sorted({n for cell in summary.cells for n in cell.trace_steps})
-    over = f" Recompiles are counted over the first {' or '.join(map(str, steps))} steps." if steps else ""
-    times = "Times are medians of a step, with 95 % intervals; speedup is eager / compiled." + over
-    if any(cell.used > 1 for cell in summary.cells):
-        times += " Where several runs repeat one cell: their geometric mean, with a t interval over the runs."
-    lines.append(times)
-    return tuple(lines)
+    return lines + _models(summary)
+
+
+def steps_words(summary: Summary) -> str:
+    """Return the numbers of steps over which recompiles were counted, empty when none is known."""
+    steps = sorted({n for cell in summary.cells for n in cell.trace.steps})
+    return f"the first {' or '.join(map(str, steps))} steps" if steps else ""
+
+
+def _head(summary: Summary, filters: Sequence[str]) -> tuple[str, ...]:
+    steps = steps_words(summary)
+    words = "Times are medians of a step, with 95 % intervals; speedup is eager / compiled."
+    if not summary.timed:
+        words = "No run has a time that can be used: the table has what the traces found."
+    if steps:
+        words += f" Recompiles are counted over {steps}."
+    if any(cell.outcomes.count(OK) > 1 for cell in summary.cells):
+        words += " Where several runs repeat one cell: their geometric mean, with a t interval over the runs."
+    return (*selection_head(summary, filters), words)
 
 
 def _models(summary: Summary) -> list[str]:
@@ -156,47 +111,87 @@ _EAGER = Column("eager", ("eager",), number=True)
 _COMPILED = Column("compiled", ("compiled",), number=True)
 _SPEEDUP = Column("speedup", ("speedup",), number=True)
 _RECOMPILES = Column("recompiles", ("recom-", "piles"), number=True)
+_GRAPHS = Column("graphs", ("graphs",), number=True)
 _COMPILE_S = Column("compile", ("compile",), number=True)
 _BREAK_EVEN = Column("break-even steps", ("break-", "even", "steps"), number=True)
 _RUNS = Column("runs", ("runs",), number=True)
+_PATH = Column("path", ("path",), number=False)
+_PARITY = Column("parity", ("parity",), number=False)
 _VERDICT = Column("verdict", ("verdict",), number=False)
+_OUTCOME = Column("outcome", ("outcome",), number=False)
 
 
-def _cells(summary: Summary, notes: _Footnotes) -> Grid:
-    repeated = any(len(cell.outcomes) > 1 for cell in summary.cells)
-    lines = []
-    for index, cell in enumerate(summary.cells):
-        entries = [
-            *_pair(cell.eager, cell.compiled, cell.speedup, cell.recompiles),
-            _with_half_width(fmt.time_s(cell.compile_s.center if cell.compile_s else None), cell.compile_s),
-            _with_half_width(fmt.count(cell.break_even.center if cell.break_even else None), cell.break_even),
-        ]
-        if repeated:
-            entries.append((str(cell.used) if cell.comparable else f"{cell.used} of {len(cell.outcomes)}",))
-        entries.append(outcome_entry(cell))
-        labels = tuple(axis.labels[index] for axis in summary.shown)
-        lines.append(Line(labels, tuple(entries), tuple(notes.add(text) for text in _doubts(cell))))
-    columns = [_EAGER, _COMPILED, _SPEEDUP, _RECOMPILES, _COMPILE_S, _BREAK_EVEN]
-    columns += [_RUNS, _VERDICT] if repeated else [_VERDICT]
-    return Grid("", tuple(axis.title for axis in summary.shown), tuple(columns), tuple(lines))
-
-
-def _doubts(cell: Cell) -> list[str]:
-    """Return what a reader must know before trusting the cell."""
-    doubts = [fmt.shorten(text, 240) for text in cell.reasons]
-    for name in cell.warnings:
-        doubts.append(
-            f"{fmt.plain(name)}: {record.WARNINGS.get(name, 'a warning this version does not know')}"
+def _cells(summary: Summary, notes: Footnotes) -> Grid:
+    columns = _timed_columns(summary) if summary.timed else _traced_columns(summary)
+    lines = tuple(
+        Line(
+            tuple(axis.labels[index] for axis in summary.shown),
+            tuple(entry(cell) for _, entry in columns),
+            tuple(notes.add(text) for text in doubts_of(cell)),
         )
-    if cell.recompiles is not None and cell.recompiles[0] != cell.recompiles[1]:
-        low, high = cell.recompiles
-        doubts.append(f"recompiles differ between the runs of the cell: {low} to {high}")
-    doubts += recompiles.explained(cell.recompile_reasons)
-    doubts += [f"gate failed: the speedup is below gate.min_speedup={limit:g}" for limit in cell.failed_gates]
-    return doubts
+        for index, cell in enumerate(summary.cells)
+    )
+    return Grid(
+        "", tuple(axis.title for axis in summary.shown), tuple(column for column, _ in columns), lines
+    )
 
 
-def _geomeans(geomeans: Sequence[Geomean], notes: _Footnotes) -> Grid:
+_Columns = list[tuple[Column, Callable[[Cell], Entry]]]
+
+
+def _timed_columns(summary: Summary) -> _Columns:
+    columns: _Columns = [
+        (_EAGER, lambda cell: _with_half_width(fmt.time_us(_center(cell.eager)), cell.eager)),
+        (_COMPILED, lambda cell: _with_half_width(fmt.time_us(_center(cell.compiled)), cell.compiled)),
+        (_SPEEDUP, lambda cell: _ratio(cell.speedup)),
+        (_RECOMPILES, lambda cell: (fmt.count_range(cell.trace.recompiles),)),
+        (_COMPILE_S, _compile_s),
+        (_BREAK_EVEN, lambda cell: _with_half_width(fmt.count(_center(cell.break_even)), cell.break_even)),
+        *_runs(summary),
+    ]
+    if {path for cell in summary.cells for path in cell.trace.paths} - {"compiled"}:
+        columns.append((_PATH, _path))
+    return [*columns, (_VERDICT, outcome_entry)]
+
+
+def _traced_columns(summary: Summary) -> _Columns:
+    """Return the columns of a table where no run has a time: what the traces found."""
+    columns: _Columns = [
+        (_RECOMPILES, lambda cell: (fmt.count_range(cell.trace.recompiles),)),
+        (_GRAPHS, lambda cell: (fmt.count_range(cell.trace.graphs),)),
+        (_COMPILE_S, _compile_s),
+        *_runs(summary),
+        (_PATH, _path),
+        (_PARITY, lambda cell: _some_words(cell.trace.parities)),
+    ]
+    if {outcome for cell in summary.cells for outcome in cell.outcomes} != {TRACED}:
+        columns.append((_OUTCOME, outcome_entry))
+    return columns
+
+
+def _runs(summary: Summary) -> _Columns:
+    def entry(cell: Cell) -> Entry:
+        whole = cell.used == len(cell.outcomes)
+        return (str(cell.used) if whole else f"{cell.used} of {len(cell.outcomes)}",)
+
+    repeated = any(len(cell.outcomes) > 1 for cell in summary.cells)
+    return [(_RUNS, entry)] if repeated else []
+
+
+def _compile_s(cell: Cell) -> Entry:
+    return _with_half_width(fmt.time_s(_center(cell.compile_s)), cell.compile_s)
+
+
+def _path(cell: Cell) -> Entry:
+    return _some_words(cell.trace.paths)
+
+
+def _some_words(names: Sequence[str]) -> Entry:
+    """Return words of which a narrow table may put each on a line of its own."""
+    return tuple(" or ".join(_words(name) for name in names).split(" ")) if names else (fmt.NONE,)
+
+
+def _geomeans(geomeans: Sequence[Geomean], notes: Footnotes) -> Grid:
     lines = tuple(
         Line(
             (geomean.label or "all",),
@@ -209,7 +204,7 @@ def _geomeans(geomeans: Sequence[Geomean], notes: _Footnotes) -> Grid:
     return Grid("Geomean of the speedups over comparable workloads", ("compiled with",), columns, lines)
 
 
-def _published(published: Sequence[PublishedLine], notes: _Footnotes) -> Grid:
+def _published(published: Sequence[PublishedLine], notes: Footnotes) -> Grid:
     lines = tuple(
         Line(
             (fmt.plain(line.label),),
@@ -227,8 +222,12 @@ def _pair(
     speedup: Interval | None,
     counts: tuple[int, int] | None,
 ) -> tuple[Entry, ...]:
-    times = [_with_half_width(fmt.time_us(t.center if t else None), t) for t in (eager, compiled)]
+    times = [_with_half_width(fmt.time_us(_center(t)), t) for t in (eager, compiled)]
     return (*times, _ratio(speedup), (fmt.count_range(counts),))
+
+
+def _center(interval: Interval | None) -> float | None:
+    return interval.center if interval else None
 
 
 def _ratio(interval: Interval | None) -> Entry:

@@ -94,11 +94,11 @@ def _measured(cell: Cell, label: str) -> list[Line]:
                 cell.eager_after_compile,
                 cell.compiled,
                 cell.as_published,
-                cell.recompiles,
+                cell.trace.recompiles,
                 "",
             )
         )
-    lines.append(Line(prefix + SEPARATE, cell.eager, cell.compiled, cell.speedup, cell.recompiles, ""))
+    lines.append(Line(prefix + SEPARATE, cell.eager, cell.compiled, cell.speedup, cell.trace.recompiles, ""))
     return lines
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from src import record, store
 from src.analysis import format as fmt
-from src.analysis.cells import ROW_COLUMNS, Row
+from src.analysis.cells import ROW_COLUMNS, Row, with_later_axes
 
 _PREFIX = "sweep="
 
@@ -53,7 +53,7 @@ def select(
     files = _files(path, sweep, everything=everything)
     columns = list(dict.fromkeys((*ROW_COLUMNS, *(condition.column for condition in where))))
     table, unreadable = store.read(files, columns)
-    rows: list[Row] = table.to_pylist()
+    rows: list[Row] = [with_later_axes(row) for row in table.to_pylist()]
     if not rows:
         bad = "".join(f"\n{file}: {why}" for file, why in unreadable.items())
         raise SelectionError(f"no rows in {path}{bad}")

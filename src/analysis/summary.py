@@ -31,6 +31,11 @@ class Summary:
         """Number of rows, good or bad."""
         return sum(len(cell.outcomes) for cell in self.cells)
 
+    @property
+    def timed(self) -> bool:
+        """Whether any cell has a time."""
+        return any(cell.eager or cell.compiled or cell.speedup for cell in self.cells)
+
 
 def summarize(rows: Sequence[Row]) -> Summary:
     """Return the summary of `rows`, each with the columns `cells.ROW_COLUMNS`.

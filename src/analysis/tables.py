@@ -9,7 +9,7 @@ from pyarrow import csv
 
 from src import record
 from src.analysis.cells import CELL_FACTS, Cell
-from src.analysis.grid import Document, Grid, Line
+from src.analysis.document import Document, Grid, Line
 from src.analysis.summary import Summary
 from src.stats import Interval
 
@@ -53,20 +53,25 @@ def to_markdown(document: Document) -> str:
     for grid in document.grids:
         if grid.title:
             parts.append(f"### {escape_markdown(grid.title)}")
-        titles = [*grid.label_titles, *(column.title for column in grid.columns)]
+        titles = [*grid.label_titles, *(escape_markdown(column.title) for column in grid.columns)]
         rows = [_markdown_row(line, grid.note_at) for line in grid.lines]
         align = ["left"] * len(grid.label_titles) + ["right" if c.number else "left" for c in grid.columns]
         parts.append(tabulate(rows, titles, tablefmt="pipe", colalign=align, disable_numparse=True))
     parts += map(escape_markdown, document.remarks)
+    if document.legend:
+        marks = (f"- `{mark}`: {escape_markdown(text)}" for mark, text in document.legend)
+        parts.append("\n".join(marks))
     notes = [f"- <sup>{n}</sup> {escape_markdown(text)}" for n, text in enumerate(document.footnotes, 1)]
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])]) + "\n"
 
 
 def _markdown_row(line: Line, note_at: int) -> list[str]:
-    texts = [*line.labels, *(" ".join(parts) for parts in line.entries)]
-    cells = [escape_markdown(text) for text in texts]
-    if line.notes:
-        cells[note_at] += f" <sup>{', '.join(map(str, line.notes))}</sup>"
+    def sup(notes: tuple[int, ...]) -> str:
+        return f" <sup>{', '.join(map(str, notes))}</sup>" if notes else ""
+
+    entries = [escape_markdown(" ".join(p)) + sup(line.notes_of(i)) for i, p in enumerate(line.entries)]
+    cells = [*map(escape_markdown, line.labels), *entries]
+    cells[note_at] += sup(line.notes)
     return cells
 
 
@@ -75,13 +80,18 @@ def to_latex(document: Document) -> str:
 
     What stands above the tables becomes comments, to be used in a caption.
     """
-    parts = [r"% needs \usepackage{booktabs,textcomp} and, for other than ASCII, a UTF-8 LaTeX"]
+    turned = ",graphicx" if any(grid.divisible for grid in document.grids) else ""
+    parts = [rf"% needs \usepackage{{booktabs,textcomp{turned}}} and, for other than ASCII, a UTF-8 LaTeX"]
     parts += [f"% {text}" for text in (document.title, *document.head)]
     for grid in document.grids:
         if grid.title:
             parts += ["", rf"\medskip\noindent {escape_latex(grid.title)}", ""]
         parts.append(_tabular(grid))
     parts += [f"\n\\medskip\\noindent {escape_latex(text)}" for text in document.remarks]
+    if document.legend:
+        parts += ["", r"\medskip\noindent{\footnotesize"]
+        parts += [rf"{escape_latex(mark)}: {escape_latex(text)}\par" for mark, text in document.legend]
+        parts.append("}")
     if document.footnotes:
         parts += ["", r"\medskip\noindent{\footnotesize"]
         parts += [
@@ -95,18 +105,23 @@ def to_latex(document: Document) -> str:
 def _tabular(grid: Grid) -> str:
     import pandas as pd  # noqa: PLC0415 - takes half a second, not needed for the terminal
 
-    titles = [*grid.label_titles, *(column.title for column in grid.columns)]
+    above = [escape_latex(column.title) for column in grid.columns]
+    if grid.divisible:  # a page has room for many narrow columns, but not for their titles side by side
+        above = [rf"\rotatebox{{90}}{{{title}}}" for title in above]
     rows = [_latex_row(line, grid.note_at) for line in grid.lines]
-    frame = pd.DataFrame(rows, columns=[escape_latex(title) for title in titles], dtype=object)
+    frame = pd.DataFrame(rows, columns=[*map(escape_latex, grid.label_titles), *above], dtype=object)
     layout = "l" * len(grid.label_titles) + "".join("r" if c.number else "l" for c in grid.columns)
     text = frame.style.hide(axis="index").to_latex(hrules=True, column_format=layout)
     return str(text).rstrip("\n")
 
 
 def _latex_row(line: Line, note_at: int) -> list[str]:
-    cells = [escape_latex(text) for text in (*line.labels, *(" ".join(parts) for parts in line.entries))]
-    if line.notes:
-        cells[note_at] += rf"\textsuperscript{{{','.join(map(str, line.notes))}}}"
+    def sup(notes: tuple[int, ...]) -> str:
+        return rf"\textsuperscript{{{','.join(map(str, notes))}}}" if notes else ""
+
+    entries = [escape_latex(" ".join(p)) + sup(line.notes_of(i)) for i, p in enumerate(line.entries)]
+    cells = [*map(escape_latex, line.labels), *entries]
+    cells[note_at] += sup(line.notes)
     return cells
 
 
@@ -118,8 +133,8 @@ def to_table(summary: Summary) -> pa.Table:
     fields += [(name, pa.string()) for name in ("outcome", "verdict", "reasons", "warnings")]
     for name in _INTERVALS:
         fields += [(f"{name}{end}", pa.float64()) for end in ("", "_low", "_high")]
-    fields += [(name, pa.int64()) for name in ("recompiles_low", "recompiles_high")]
-    fields += [("recompile_reasons", pa.string())]
+    fields += [(f"{name}{end}", pa.int64()) for name in ("recompiles", "graphs") for end in ("_low", "_high")]
+    fields += [(name, pa.string()) for name in _texts(summary.cells[0])]
     return pa.Table.from_pylist([_numbers(cell) for cell in summary.cells], schema=pa.schema(fields))
 
 
@@ -134,7 +149,8 @@ _INTERVALS = {
 
 
 def _numbers(cell: Cell) -> dict[str, Any]:
-    low, high = cell.recompiles or (None, None)
+    low, high = cell.trace.recompiles or (None, None)
+    fewest, most = cell.trace.graphs or (None, None)
     row = {
         **cell.facts,
         "runs": len(cell.outcomes),
@@ -145,13 +161,29 @@ def _numbers(cell: Cell) -> dict[str, Any]:
         "warnings": "; ".join(cell.warnings) or None,
         "recompiles_low": low,
         "recompiles_high": high,
-        "recompile_reasons": "; ".join(dict.fromkeys(cell.recompile_reasons)) or None,
+        "graphs_low": fewest,
+        "graphs_high": most,
+        **{name: "; ".join(dict.fromkeys(texts)) or None for name, texts in _texts(cell).items()},
     }
     for name, field in _INTERVALS.items():
         interval: Interval | None = getattr(cell, field)
         if interval is not None:
             row |= {name: interval.center, f"{name}_low": interval.low, f"{name}_high": interval.high}
     return row
+
+
+def _texts(cell: Cell) -> dict[str, tuple[str, ...]]:
+    trace = cell.trace
+    return {
+        "recompile_reasons": trace.reasons,
+        "recompile_causes": trace.causes,
+        "compiled_path": trace.paths,
+        "eager_path": trace.eager_paths,
+        "parity": trace.parities,
+        "parity_reason": trace.parity_reasons,
+        "code_hash": trace.code_hashes,
+        "hint": cell.hints,
+    }
 
 
 def to_csv(summary: Summary) -> str:

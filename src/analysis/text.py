@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
-from src.analysis.grid import Document, Grid
+from src.analysis.document import Document, Grid
 
 _LABEL_ROOM = 24  # stacked labels may wrap, but not in less room than this
 
@@ -25,6 +25,9 @@ def render(document: Document, width: int, *, unicode: bool = True) -> str:
         parts.append(_table(grid, width, unicode=unicode))
     if document.remarks:
         parts += ["", *(_wrapped(text, width) for text in document.remarks)]
+    if document.legend:
+        room = max(cell_len(mark) for mark, _ in document.legend) + 2
+        parts += ["", *(_wrapped(m.ljust(room) + text, width, " " * room) for m, text in document.legend)]
     if document.footnotes:
         indent = " " * (len(str(len(document.footnotes))) + 3)
         parts.append("")
@@ -81,6 +84,8 @@ def _table(grid: Grid, width: int, *, unicode: bool) -> str:
     grid = _with_marks(grid)
     if not unicode:
         grid = _ascii_grid(grid)
+    if grid.divisible:
+        return "\n\n".join("\n".join(_drawn(b, [False] * len(b.titles), width)) for b in _blocks(grid, width))
     for layout in _layouts(grid, width):
         if layout.width() <= width:
             break
@@ -120,11 +125,38 @@ def _layouts(grid: Grid, width: int) -> Iterator[_Layout]:
         yield _Layout(gap, narrow, entries, heads)
 
 
+def _blocks(grid: Grid, width: int) -> Iterator[_Layout]:
+    """Return tables that fit the width, with all labels and as many columns as go beside them."""
+    labels = [[_lines(label, _LABEL_ROOM, "  ") for label in line.labels] for line in grid.lines]
+    titles = [[title] for title in grid.label_titles]
+    first = 0
+    while first < len(grid.columns):
+        for last in range(first + 1, len(grid.columns) + 1):
+            rows = [
+                label + [[" ".join(parts)] for parts in line.entries[first:last]]
+                for label, line in zip(labels, grid.lines, strict=True)
+            ]
+            narrow = [list(c.narrow) for c in grid.columns[first:last]]
+            wider = _Layout(2, titles + narrow, rows, [""] * (1 + len(rows)))
+            if last > first + 1 and wider.width() > width:
+                break
+            block = wider
+        yield block
+        first += len(block.titles) - len(titles)
+
+
 def _with_marks(grid: Grid) -> Grid:
     """Return the grid with the numbers of the footnotes where they are read."""
     lines = []
     for line in grid.lines:
-        mark = f"[{', '.join(map(str, line.notes))}]"
+        if line.entry_notes:
+            entries = tuple(
+                (*parts, _mark(notes)) if notes else parts
+                for parts, notes in zip(line.entries, line.entry_notes, strict=True)
+            )
+            lines.append(replace(line, entries=entries))
+            continue
+        mark = _mark(line.notes)
         if not line.notes:
             lines.append(line)
         elif grid.note_at < 0:
@@ -132,6 +164,10 @@ def _with_marks(grid: Grid) -> Grid:
         else:
             lines.append(replace(line, labels=(*line.labels[:-1], f"{line.labels[-1]} {mark}")))
     return replace(grid, lines=tuple(lines))
+
+
+def _mark(notes: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, notes))}]"
 
 
 def _narrow(parts: Sequence[str]) -> Item:

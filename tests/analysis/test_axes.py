@@ -35,6 +35,15 @@ class TestOptimizerLabel:
         assert labels("optimizer", row(optimizer="a\x1b[2J\nb")) == (r"a\x1b[2J b",)
 
 
+class TestLayers:
+    def test_rows_of_schema_version_1_do_not_make_an_axis_vary(self):
+        """They lack the columns: that is the value that all had then."""
+        old = dict.fromkeys(("param_groups", "frozen_layers", "layers_without_grad"))
+        axes = axes_of(cells_of([row(**old), row(optimizer="sgd")]))
+        assert [axis.title for axis in axes if axis.varies] == ["optimizer"]
+        assert labels("frozen_layers", row(**old), row(frozen_layers=2)) == ("0", "2")
+
+
 class TestLearningRateLabel:
     def test_says_float_or_where_the_tensor_is(self):
         """The device matters for tensors only."""

@@ -7,7 +7,7 @@ import pytest
 from src import stats
 from src.analysis.cells import NOT_TIMED, ROW_COLUMNS, cells_of, outcome
 from src.stats import Interval
-from tests.rows import bad, row, times
+from tests.rows import bad, row, times, traced
 
 
 class TestGrouping:
@@ -38,6 +38,65 @@ class TestGrouping:
         """No guess which machine it was."""
         nowhere = dict.fromkeys(("hostname", "cpu", "gpu", "torch_version", "cuda_version"))
         assert len(cells_of([row(), row(hostname="lab2"), bad("crashed", "SIGSEGV", **nowhere)])) == 3
+
+
+class TestRowsOfSchemaVersion1:
+    OLD = dict.fromkeys(("param_groups", "frozen_layers", "layers_without_grad"))
+
+    def test_an_axis_that_they_lack_has_the_value_they_were_measured_with(self):
+        """An old row and a new one of the same thing repeat one cell."""
+        (cell,) = cells_of([row(**self.OLD, schema_version=1), row(seed=1)])
+        assert cell.used == 2
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"second_dtype": "bfloat16"},
+            {"param_groups": "two"},
+            {"frozen_layers": 1},
+            {"layers_without_grad": 1},
+        ],
+    )
+    def test_another_value_is_another_cell(self, change):
+        """What the new axes say is not lost beside old rows."""
+        assert len(cells_of([row(**self.OLD), row(**change)])) == 2
+
+
+class TestTraced:
+    def test_a_run_without_times_has_the_counts_of_its_trace(self):
+        """Nothing was timed, nothing is wrong."""
+        (cell,) = cells_of([traced(recompiles=3, graphs=4), traced(recompiles=4, graphs=5, seed=1)])
+        assert (cell.outcomes, cell.used, cell.reasons) == (("traced", "traced"), 2, ())
+        assert (cell.trace.recompiles, cell.trace.graphs) == ((3, 4), (4, 5))
+        assert cell.compile_s.center == pytest.approx(3.61)
+        assert (cell.speedup, cell.verdict, cell.comparable) == (None, None, False)
+
+    def test_an_invalid_verdict_keeps_its_reason(self):
+        """A trace that found a fault says which."""
+        (cell,) = cells_of([traced(verdict="invalid", verdict_reason="ran eager")])
+        assert (cell.outcomes, cell.reasons) == (("traced",), ("invalid: ran eager",))
+
+    def test_recompiles_of_an_invalid_run_are_told(self):
+        """They are facts, and often why it is invalid."""
+        (cell,) = cells_of([row(verdict="invalid", recompiles=7, compiled_path="eager_fallback")])
+        assert (cell.trace.recompiles, cell.trace.limit_hit, cell.speedup) == ((7, 7), True, None)
+
+
+class TestRetested:
+    @pytest.mark.parametrize(
+        ("change", "found"),
+        [
+            ({}, ("no closure",)),
+            ({"parity": "failed"}, ()),
+            ({"compiled_path": "never_compiled"}, ()),
+            ({"verdict": "invalid"}, ()),
+            ({"status": "failed"}, ()),
+        ],
+    )
+    def test_only_a_run_that_works_contradicts_the_list(self, change, found):
+        """Status ok alone is not enough."""
+        (cell,) = cells_of([row(exclusion="no closure", **change)])
+        assert cell.retested == found
 
 
 class TestNumbers:
@@ -75,13 +134,20 @@ class TestNumbers:
     def test_a_cell_without_an_ok_row_has_no_number(self):
         """Null, never 0, infinity or -1."""
         (cell,) = cells_of([bad("unsupported", "needs CUDA")])
-        numbers = (cell.eager, cell.compiled, cell.speedup, cell.break_even, cell.recompiles, cell.verdict)
+        numbers = (
+            cell.eager,
+            cell.compiled,
+            cell.speedup,
+            cell.break_even,
+            cell.trace.recompiles,
+            cell.verdict,
+        )
         assert numbers == (None,) * 6
 
     def test_recompiles_are_a_range_where_they_differ(self):
         """Counts are exact: they are not averaged."""
         (cell,) = cells_of([row(recompiles=8), row(seed=1, recompiles=4)])
-        assert cell.recompiles == (4, 8)
+        assert cell.trace.recompiles == (4, 8)
 
     def test_an_ok_row_without_times_is_not_timed(self):
         """A row may end ok and still have no number."""
@@ -121,7 +187,7 @@ class TestHostileRows:
         (cell,) = cells_of(
             [row(recompile_reasons=[None], warnings=[None], gate="failed", gate_min_speedup=None)]
         )
-        assert (cell.recompile_reasons, cell.warnings, cell.failed_gates) == ((), (), ())
+        assert (cell.trace.reasons, cell.warnings, cell.failed_gates) == ((), (), ())
 
     def test_arguments_nested_without_end_are_kept_as_text(self):
         """Reading them as JSON would exceed Python's stack."""

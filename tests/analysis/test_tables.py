@@ -8,12 +8,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from src.analysis import tables, text
+from src.analysis import matrix, tables, text
 from src.analysis.cells import CELL_FACTS
 from src.analysis.grid import document_of
 from src.analysis.summary import summarize
 from tests.analysis import golden
-from tests.rows import bad, config, row, times
+from tests.rows import bad, config, row, times, traced
 
 HOSTILE = "a & b % c _ d # e { f } g ~ h ^ i \\ j $ k | l < m > [n] `o` *p* \x1b[31m é"
 REASON = "1/0: self.param_groups[0]['lr'] == 0.00333  # for group in groups:  # optim/adam.py:142 in step"
@@ -39,6 +39,86 @@ def published():
     return [row(experiment="tutorial", config=text, **after)]
 
 
+LR_CAUSE = "lr: value changed"
+SCHEDULERS = [
+    "none", "step", "multi_step", "constant", "linear", "exponential", "polynomial", "cosine",
+    "cosine_warm_restarts", "one_cycle", "cyclic_triangular", "cyclic_exp_range", "lambda", "multiplicative",
+    "reduce_on_plateau", "sequential", "chained",
+]  # fmt: skip
+
+
+def traces():
+    """Return runs without times: one as it should be, and one of each thing that goes wrong."""
+    hint = "set optimizer.lr_as_tensor=true: the learning rate is then an input of the graph"
+    limit = {"verdict": "invalid", "verdict_reason": "steps ran eager: torch's recompile limit was reached"}
+    return [
+        traced(),
+        traced(scheduler="cosine", recompiles=7, graphs=8, compiled_path="eager_fallback", hint=hint,
+               eager_from_step=8, recompile_limit_hit=True, recompile_causes=[LR_CAUSE] * 7,
+               recompile_summary=f"7 recompiles: 7 x {LR_CAUSE}", warnings=["fell_back_to_eager"], **limit),
+        traced(optimizer="lbfgs", recompiles=0, graphs=0, compile_s=0.01, compiled_path="never_compiled"),
+        traced(optimizer="sgd", scheduler="cosine", recompiles=1, graphs=2, hint=hint, parity="failed",
+               parity_reason="exp_avg_sq of tensor 3 is off by 0.02", warnings=["parity_failed"],
+               recompile_reasons=[REASON]),
+        bad("unsupported", "SparseAdam needs sparse gradients", measure="trace", optimizer="sparse_adam"),
+    ]  # fmt: skip
+
+
+def paths():
+    """Return timed runs of which not all ran compiled, with equal kernels and a retested exclusion."""
+    code = {"code_hash": "ab12cd34ef567890"}
+    return [
+        row(device="cpu", gpu=None, compiled_path="compiled", **code),
+        row(device="cpu", gpu=None, compiled_path="compiled", compile_mode="max-autotune", **code,
+            warnings=["cpu_modes_same_code"]),
+        row(device="cpu", gpu=None, compiled_path="partly", eager_ops=3, optimizer="lbfgs",
+            code_hash="99", exclusion="the closure cannot be traced"),
+        row(device="cpu", gpu=None, compiled_path="compiled", optimizer="rprop", compile_mode="max-autotune",
+            eager_path="forloop", warnings=["eager_left_foreach"], code_hash="99"),
+    ]  # fmt: skip
+
+
+def recompile_matrix():
+    """Return optimizers and kinds of learning rate against all schedulers."""
+    rows = []
+    for optimizer in ("adam", "adadelta", "sgd"):
+        for scheduler in SCHEDULERS:
+            changing = scheduler not in ("none", "constant")
+            by_float = {"recompiles": 7, "recompile_limit_hit": True, "eager_from_step": 8, "graphs": 8,
+                        "compiled_path": "eager_fallback", "recompile_causes": [LR_CAUSE] * 7}  # fmt: skip
+            rows.append(traced(optimizer=optimizer, scheduler=scheduler, **(by_float if changing else {})))
+            for device in ("cpu", "cuda"):
+                tensor = {"lr_as_tensor": True, "lr_device": device}
+                rows.append(traced(optimizer=optimizer, scheduler=scheduler, **tensor))
+    rows[3] |= {"recompiles": 2, "recompile_reasons": [REASON] * 2, "recompile_limit_hit": False,
+                "compiled_path": "compiled", "recompile_causes": None}  # fmt: skip
+    rows[4] |= {"recompiles": None}
+    rows[5] |= {"recompiles": 3, "compiled_path": "recompiling"}
+    rows[7] |= {"compiled_path": "partly"}
+    rows[8] |= {"parity": "failed", "parity_reason": "exp_avg of tensor 0 is off by 0.5"}
+    rows[10] |= {"compiled_path": "never_compiled", "graphs": 0}
+    rows.append({**rows[13], "recompiles": 1, "seed": 1})
+    rows += [
+        bad("unsupported", "no cuda tensor here", measure="trace", optimizer="sgd(x)", scheduler="cosine"),
+        bad("failed", "RuntimeError: 3 is odd", measure="trace", optimizer="sgd(x)", scheduler="step"),
+        bad("failed", "RuntimeError: 5 is odd", measure="trace", optimizer="sgd(x)", scheduler="none"),
+        bad("excluded", "left out on request", measure="trace", optimizer="sgd(x)", scheduler="linear"),
+    ]
+    return rows
+
+
+def two_modes():
+    """Return a small matrix for each of two compile modes."""
+    return [
+        row(scheduler=s, lr_as_tensor=t, compile_mode=m, recompiles=0 if t or s == "none" else 4,
+            recompile_reasons=[] if t or s == "none" else [REASON] * 4)
+        for m in ("default", "max-autotune") for s in ("none", "linear") for t in (False, True)
+        if (m, s, t) != ("max-autotune", "none", True)
+    ]  # fmt: skip
+
+
+MATRICES = {"matrix": recompile_matrix(), "matrix_of_two_modes": two_modes()}
+
 CASES = {
     "small_sweep": small_sweep(),
     "one_row": [row()],
@@ -53,6 +133,8 @@ CASES = {
                           gate_min_speedup=2.5)],
     "hostile_names": [row(model=HOSTILE, compile_mode=m, warnings=[HOSTILE]) for m in ("default", HOSTILE)],
     "published": published(),
+    "traces": traces(),
+    "paths": paths(),
 }  # fmt: skip
 
 
@@ -69,7 +151,18 @@ class TestGolden:
         """What goes into an issue."""
         golden.check(f"{name}.md", tables.to_markdown(document_of(summarize(CASES[name]))))
 
-    @pytest.mark.parametrize("name", ["small_sweep", "failed_run", "hostile_names", "published"])
+    @pytest.mark.parametrize("name", MATRICES)
+    def test_matrix(self, name):
+        """The recompile matrix in every format; a terminal gets blocks of schedulers that fit."""
+        document = matrix.matrix_of(summarize(MATRICES[name]))
+        rendered = text.render(document, 80)
+        golden.check(f"{name}.txt", rendered)
+        golden.check(f"{name}.md", tables.to_markdown(document))
+        golden.check(f"{name}.tex", tables.to_latex(document))
+        golden.check(f"{name}.csv", matrix.to_csv(document))
+        assert max(map(len, rendered.splitlines())) <= 80
+
+    @pytest.mark.parametrize("name", ["small_sweep", "failed_run", "hostile_names", "published", "traces"])
     def test_latex(self, name):
         """What goes into a paper."""
         golden.check(f"{name}.tex", tables.to_latex(document_of(summarize(CASES[name]))))

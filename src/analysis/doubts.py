@@ -1,0 +1,92 @@
+"""What a reader must know before trusting a cell, and what several cells say together."""
+
+from src import record
+from src.analysis import format as fmt
+from src.analysis import recompiles
+from src.analysis.cells import CELL_FACTS, Cell
+from src.analysis.summary import Summary, cell_label
+
+CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
+"""Modes in which torch replays CUDA graphs: the same kernels take another time there."""
+
+
+def doubts_of(cell: Cell) -> list[str]:
+    """Return the doubts about a cell and the hints on it, each as one footnote."""
+    doubts = [fmt.shorten(text, 240) for text in cell.reasons]
+    doubts += [_warning(name, cell) for name in cell.warnings if name != "parity_failed"]
+    doubts += parity_failures(cell)
+    if cell.trace.recompiles is not None and cell.trace.recompiles[0] != cell.trace.recompiles[1]:
+        low, high = cell.trace.recompiles
+        doubts.append(f"recompiles differ between the runs of the cell: {low} to {high}")
+    doubts += recompiles.sentences(cell.trace)
+    doubts += [f"gate failed: the speedup is below gate.min_speedup={limit:g}" for limit in cell.failed_gates]
+    return doubts + [f"hint: {fmt.shorten(text, 400)}" for text in cell.hints]
+
+
+def parity_failures(cell: Cell) -> list[str]:
+    """Return what differs between the arms of a cell whose parity failed."""
+    if cell.trace.parity_reasons:
+        return [f"parity failed: {fmt.shorten(text, 240)}" for text in cell.trace.parity_reasons]
+    if "failed" in cell.trace.parities or "parity_failed" in cell.warnings:
+        return [f"parity failed: {record.WARNINGS['parity_failed']}"]
+    return []
+
+
+def same_kernels(summary: Summary) -> list[str]:
+    """Return a sentence for each set of compile modes that gave equal kernels in some cells.
+
+    Cells are compared that differ in their mode alone. Modes that replay CUDA graphs are compared
+    with each other alone: with equal kernels, the others differ from them by the launches.
+    """
+    by_modes: dict[tuple[str, ...], list[str]] = {}
+    for members in _by_code(summary).values():
+        modes = tuple(fmt.value(summary.cells[i].facts["compile_mode"]) for i in members)
+        if len(modes) > 1:
+            by_modes.setdefault(modes, []).append(_where(summary, members[0]))
+    noise = ": their times differ by noise alone" if summary.timed else ""
+    return [
+        f"Modes {', '.join(modes)} gave the same kernels ({fmt.listed(where)}){noise}."
+        for modes, where in by_modes.items()
+    ]
+
+
+def _by_code(summary: Summary) -> dict[tuple[object, ...], list[int]]:
+    others = [name for name in CELL_FACTS if name != "compile_mode"]
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for index, cell in enumerate(summary.cells):
+        if len(cell.trace.code_hashes) == 1:
+            replays = cell.facts["device"] == "cuda" and cell.facts["compile_mode"] in CUDAGRAPH_MODES
+            key = (*(cell.facts[name] for name in others), replays, cell.trace.code_hashes[0])
+            groups.setdefault(key, []).append(index)
+    return groups
+
+
+def _where(summary: Summary, index: int) -> str:
+    label = cell_label([axis for axis in summary.shown if axis.title != "mode"], index)
+    code = f"code_hash {fmt.plain(summary.cells[index].trace.code_hashes[0])[:8]}"
+    return f"{label}: {code}" if label else code
+
+
+def retested(summary: Summary) -> list[str]:
+    """Return a sentence on combinations that are listed as impossible and were measured all the same."""
+    found = [(i, cell) for i, cell in enumerate(summary.cells) if cell.retested]
+    if not found:
+        return []
+    words = [
+        f"{cell_label(summary.shown, i) or 'this one'} (listed because: "
+        f"{'; '.join(fmt.shorten(text, 120) for text in cell.retested)})"
+        for i, cell in found
+    ]
+    what = (
+        "combination listed as impossible works"
+        if len(found) == 1
+        else "combinations listed as impossible work"
+    )
+    return [f"{len(found)} {what} here: {fmt.listed(words)}."]
+
+
+def _warning(name: str, cell: Cell) -> str:
+    meaning = record.WARNINGS.get(name, "a warning this version does not know")
+    if name == "eager_left_foreach" and cell.trace.eager_paths:
+        meaning += f" (it ran: {', '.join(map(fmt.plain, cell.trace.eager_paths))})"
+    return f"{fmt.plain(name)}: {meaning}"
