@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: install sweep test lint docs bench clean
+.PHONY: install sweep test test-all lint docs bench clean
 
 install: $(VENV)/installed
 
@@ -22,6 +22,9 @@ lint: install
 
 test: lint
 	$(BIN)/python -m pytest
+
+test-all: lint
+	$(BIN)/python -m pytest -m ""
 
 docs: install
 	$(BIN)/python -c 'from src import record; print(record.markdown(), end="")' > docs/columns.md
