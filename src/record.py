@@ -46,6 +46,7 @@ WARNINGS: dict[str, str] = {
     "cpu_modes_same_code": "on a CPU all modes generate the same code",
     "early_steps": "the warm-up ended before measure.warm_up_steps: later steps may be slower or faster",
     "parity_failed": "the compiled arm's parameters or state differ from the eager arm's",
+    "parity_unknown": "compiled and eager steps were not compared: parity_reason says why",
     "no_reference": "no float64 reference: it does not fit, or the optimizer cannot take such steps",
     "partly_compiled": "operations of the compiled arm's step ran outside its graphs",
     "eager_left_foreach": "the tensor learning rate moved the eager arm from multi-tensor to for-loop",

@@ -87,6 +87,8 @@ class _Run:
         self._rates: dict[str, list[float]] = {"eager": [], "compiled": []}
         self._warm = True
         self._gradients_written = False
+        self._draws_random = False
+        self._reference_taken = False
 
     def tell(self, columns: dict[str, Any]) -> None:
         """Report columns, and remember them."""
@@ -122,9 +124,14 @@ class _Run:
     def trace_eager(self) -> None:
         """Let the eager arm follow, so that both are equally far."""
         arm, before_step = self._arms["eager"], self._before("eager")
+        generators = _random_states(self._device)
         for _ in range(self.spec.measure.trace_steps):
             before_step()
             arm.take_step()
+        self._draws_random = any(
+            not torch.equal(was, now)
+            for was, now in zip(generators, _random_states(self._device), strict=True)
+        )
         self.tell(_state_of("eager", arm.workload))
         self.tell({"lr_equal": self._rates["eager"] == self._rates["compiled"]})
 
@@ -142,18 +149,24 @@ class _Run:
         """Compare the arms with each other and with a reference."""
         spec, eager = self.spec, self._arms["eager"].workload
         needed, free = 2 * parameters.size_bytes(spec.model), machine.free_bytes(self._device)
+        if self._draws_random:
+            # Inductor draws from a generator of its own, so that no two arms draw alike.
+            self.tell({"parity_reason": "not compared: the step draws random numbers"})
+            return
         if needed > free:
             self.tell({"parity_reason": f"not compared: needs {needed} bytes, {free} are free"})
             return
         start = parameters.make(spec, self._device)
         written = any(_gradient_changed(s, p) for s, p in zip(start, eager.parameters, strict=True))
         self._gradients_written = written and eager.gradients is None
+        reference = self._reference()
+        self._reference_taken = reference is not None
         self.tell(
             parity.compare(
                 [s.detach() for s in start],
                 eager,
                 self._arms["compiled"].workload,
-                self._reference(),
+                reference,
                 (self._rates["eager"], self._rates["compiled"]),
             )
         )
@@ -253,7 +266,8 @@ class _Run:
             cache_asked_warm=spec.compile.cache == "warm",
             cache_misses=traced.counts.cache_misses,
             parity=columns.get("parity"),
-            reference=not spec.measure.parity or columns.get("parity_eager_error") is not None,
+            parity_asked=spec.measure.parity,
+            reference=self._reference_taken,
             optimizer_class=spec.optimizer.torch_class,
             torch_chooses=not any(getattr(spec.optimizer, flag, None) is not None for flag in _CHOICES),
             lr_as_tensor=spec.lr_as_tensor,
@@ -289,6 +303,12 @@ def _state_of(name: str, workload: Workload) -> dict[str, Any]:
         f"{name}_capturable": optimizer.capturable(workload.optimizer),
         f"{name}_step_device": optimizer.step_device(workload.optimizer),
     }
+
+
+def _random_states(device: torch.device) -> list[torch.Tensor]:
+    """Return the states of the generators that a step on `device` may draw from."""
+    on_gpu = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
+    return [torch.get_rng_state(), *on_gpu]
 
 
 def _gradient_changed(start: torch.nn.Parameter, now: torch.nn.Parameter) -> bool:

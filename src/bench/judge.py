@@ -49,9 +49,10 @@ class Conduct:
     cudagraph_skips: int
     cache_asked_warm: bool
     cache_misses: int
+    parity_asked: bool
     parity: str | None
     reference: bool
-    """False when parity was asked for and had no float64 reference."""
+    """Whether parity had a float64 reference."""
     optimizer_class: str | None
     torch_chooses: bool
     """Whether torch chooses the implementation of the eager step: no flag does."""
@@ -154,7 +155,8 @@ def _conduct_warnings(c: Conduct) -> dict[str, bool]:
         "cache_not_warm": c.compiles and c.cache_asked_warm and c.cache_misses > 0,
         "early_steps": c.device == "cpu" and not c.enough_steps,
         "parity_failed": c.parity == "failed",
-        "no_reference": not c.reference,
+        "parity_unknown": c.parity_asked and c.parity is None,
+        "no_reference": c.parity is not None and not c.reference,
         "eager_left_foreach": _left_foreach(c),
         "gradients_written": c.gradients_written,
         "non_finite_parameters": not c.finite,

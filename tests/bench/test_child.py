@@ -319,6 +319,16 @@ class TestWithoutTimes:
         assert row["lr_equal"] is True
 
 
+class TestRandomSteps:
+    def test_steps_that_draw_random_numbers_are_not_compared(self):
+        """No two arms draw alike; the row says so, and keeps its verdict."""
+        custom = ("optimizer=custom", "optimizer._target_=tests.bench.third_party.NoisyDescent")
+        row = traced(*custom)
+        assert (row["parity"], row["verdict"]) == (None, None)
+        assert row["parity_reason"] == "not compared: the step draws random numbers"
+        assert row["warnings"] == ["parity_unknown"]
+
+
 class TestPaths:
     def test_a_scheduler_of_a_tensor_does_not_make_a_step_partly_compiled(self):
         """Its operations are outside of the graph in either arm, and are no part of the optimizer's step."""

@@ -31,6 +31,7 @@ def conduct(**changes):
         "cudagraph_skips": 0,
         "cache_asked_warm": False,
         "cache_misses": 1,
+        "parity_asked": True,
         "parity": "passed",
         "reference": True,
         "optimizer_class": "Adam",
@@ -84,6 +85,7 @@ PRESENT = {
     "early_steps": (timing(), conduct(device="cpu", enough_steps=False)),
     "parity_failed": (timing(), conduct(parity="failed")),
     "no_reference": (timing(), conduct(reference=False)),
+    "parity_unknown": (timing(), conduct(parity=None, reference=False)),
     "partly_compiled": (timing(), conduct(eager_ops=1)),
     "eager_left_foreach": (timing(), conduct(**LEFT_FOREACH)),
     "gradients_written": (timing(), conduct(gradients_written=True)),
@@ -170,7 +172,13 @@ class TestWarnings:
             foreign_load=2.0,
             **LEFT_FOREACH,
         )
-        not_here = ("too_few_rounds", "cpu_modes_same_code", "early_steps", "partly_compiled")
+        not_here = (
+            "too_few_rounds",
+            "cpu_modes_same_code",
+            "early_steps",
+            "partly_compiled",
+            "parity_unknown",
+        )
         assert judged(times, bad)["warnings"] == [name for name in WARNINGS if name not in not_here]
 
     def test_a_warning_without_explanation_is_refused(self, monkeypatch):

@@ -171,3 +171,16 @@ def decay_in_a_tensor(step):
 def halving(step):
     """Return a half to the power of the step number."""
     return 0.5**step
+
+
+class NoisyDescent(torch.optim.Optimizer):
+    """Gradient descent that adds noise, as Langevin dynamics does."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.add_(p.grad + torch.randn_like(p), alpha=-group["lr"])
