@@ -50,6 +50,7 @@ WARNINGS: dict[str, str] = {
     "no_reference": "no float64 reference: it does not fit, or the optimizer cannot take such steps",
     "partly_compiled": "operations of the compiled arm's step ran outside its graphs",
     "eager_left_foreach": "the tensor learning rate moved the eager arm from multi-tensor to for-loop",
+    "eager_compiled": "the optimizer compiles code of its own: the eager arm is not eager",
     "gradients_written": "the step writes into the gradients, which are then not those of other steps",
     "non_finite_parameters": "parameters became infinite or NaN",
     "foreign_load": "other processes used more than 5 % of the host's CPUs during the timing",

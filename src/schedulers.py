@@ -215,8 +215,8 @@ class SequentialSpec(_TwoPartsSpec):
     """`torch.optim.lr_scheduler.SequentialLR` of two schedulers."""
 
     torch_class: ClassVar[str | None] = "SequentialLR"
-    no_parts: ClassVar[tuple[str, ...]] = ("none", "plateau", "chained")
-    """`ChainedScheduler` cannot take the step number that `SequentialLR` gives its parts."""
+    no_parts: ClassVar[tuple[str, ...]] = ("none", "plateau", "chained", "sequential")
+    """Composites cannot take the step number that `SequentialLR` gives its parts."""
 
     milestone: int = key("step at which the second follows", at_least=1)
 

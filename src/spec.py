@@ -222,6 +222,11 @@ def _check_together(spec: RunSpec) -> None:
         raise SpecError("measure.arms must not contain eager_after_compile with compile.backend=none")
     if spec.lr_type == "cuda_tensor" and spec.device == "cpu":
         raise SpecError("lr_type must not be cuda_tensor with device=cpu")
+    if spec.gate.min_speedup is not None and not spec.measure.timed:
+        raise SpecError(
+            f"gate.min_speedup must be null with measure.timed=false, which measures no speedup: "
+            f"got {spec.gate.min_speedup}"
+        )
 
 
 def _check_choice(path: str, chosen: ChoiceSpec, choices: Mapping[str, type[ChoiceSpec]]) -> None:

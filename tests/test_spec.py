@@ -158,6 +158,13 @@ class TestFromConfig:
             spec.from_config(OmegaConf.structured(PublishedSpec("a", None, None, None, "b", "c")))
 
 
+class TestGate:
+    def test_a_run_without_times_can_pass_no_gate(self):
+        """It would let everything through, silently."""
+        with pytest.raises(SpecError, match=r"gate.min_speedup must be null with measure.timed=false"):
+            spec_of("measure=trace", "gate.min_speedup=1.2")
+
+
 class TestLearningRateType:
     @pytest.mark.parametrize(
         ("lr_type", "as_tensor", "device"),

@@ -3,6 +3,8 @@
 Facts are reported as soon as they are known, so that a run that dies later keeps them.
 """
 
+import random
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -62,6 +64,7 @@ def measure(spec: RunSpec, report: Report) -> None:
     if spec.measure.timed:
         report("stage", "warm-up")
         run.warm_up()
+    report("stage", "watch")
     run.watch()
     if spec.measure.timed:
         report("stage", "time")
@@ -84,11 +87,12 @@ class _Run:
         self._arms: dict[str, Arm] = {}
         self._traced: trace.Trace | None = None
         self._later: list[Compilation] = []
-        self._rates: dict[str, list[float]] = {"eager": [], "compiled": []}
+        self._rates: dict[str, list[tuple[float, ...]]] = {"eager": [], "compiled": []}
         self._warm = True
         self._gradients_written = False
         self._draws_random = False
         self._reference_taken = False
+        self._eager_compiled = False
 
     def tell(self, columns: dict[str, Any]) -> None:
         """Report columns, and remember them."""
@@ -118,7 +122,7 @@ class _Run:
         finally:
             self._traced = recorder.trace()
             self._tell_compile(self._traced.facts())
-            self.tell({"lr_trajectory": self._rates["compiled"]})
+            self.tell({"lr_trajectory": [rates[0] for rates in self._rates["compiled"]]})
         self.tell(_state_of("compiled", arm.workload))
 
     def trace_eager(self) -> None:
@@ -128,10 +132,8 @@ class _Run:
         for _ in range(self.spec.measure.trace_steps):
             before_step()
             arm.take_step()
-        self._draws_random = any(
-            not torch.equal(was, now)
-            for was, now in zip(generators, _random_states(self._device), strict=True)
-        )
+        self._draws_random = generators != _random_states(self._device)
+        self._eager_compiled = any(c.has_graph for c in torch_private.drain())
         self.tell(_state_of("eager", arm.workload))
         self.tell({"lr_equal": self._rates["eager"] == self._rates["compiled"]})
 
@@ -141,7 +143,7 @@ class _Run:
 
         def before_step() -> None:
             workload.refill()
-            rates.append(workload.learning_rate())
+            rates.append(workload.learning_rates())
 
         return before_step
 
@@ -157,13 +159,12 @@ class _Run:
             self.tell({"parity_reason": f"not compared: needs {needed} bytes, {free} are free"})
             return
         start = parameters.make(spec, self._device)
-        written = any(_gradient_changed(s, p) for s, p in zip(start, eager.parameters, strict=True))
-        self._gradients_written = written and eager.gradients is None
+        self._gradients_written = eager.gradients is None and parity.changed_gradients(start, eager)
         reference = self._reference()
         self._reference_taken = reference is not None
         self.tell(
             parity.compare(
-                [s.detach() for s in start],
+                start,
                 eager,
                 self._arms["compiled"].workload,
                 reference,
@@ -212,6 +213,7 @@ class _Run:
         warm-up this also tells whether the compiled arm ever stops compiling.
         """
         eager = path.take(self._arms["eager"].take_step)
+        self._eager_compiled |= bool(eager.frames)
         self.tell({"eager_path": eager.implementation()})
         if not self._compiles:
             return
@@ -272,6 +274,7 @@ class _Run:
             torch_chooses=not any(getattr(spec.optimizer, flag, None) is not None for flag in _CHOICES),
             lr_as_tensor=spec.lr_as_tensor,
             gradients_written=self._gradients_written,
+            eager_compiled=self._eager_compiled,
             finite=all(workloads.all_finite(arm.workload.parameters) for arm in self._arms.values()),
             **of_timing,
         )
@@ -305,16 +308,15 @@ def _state_of(name: str, workload: Workload) -> dict[str, Any]:
     }
 
 
-def _random_states(device: torch.device) -> list[torch.Tensor]:
-    """Return the states of the generators that a step on `device` may draw from."""
-    on_gpu = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
-    return [torch.get_rng_state(), *on_gpu]
-
-
-def _gradient_changed(start: torch.nn.Parameter, now: torch.nn.Parameter) -> bool:
-    if start.grad is None or now.grad is None:
-        return start.grad is not now.grad
-    return not torch.equal(start.grad.to_dense(), now.grad.to_dense())
+def _random_states(device: torch.device) -> list[Any]:
+    """Return the states of the generators that a step on `device` may draw from, to be compared."""
+    found = [random.getstate(), torch.get_rng_state().tolist()]
+    if device.type == "cuda":
+        found.append(torch.cuda.get_rng_state(device).tolist())
+    if "numpy" in sys.modules:
+        name, keys, *rest = sys.modules["numpy"].random.get_state()
+        found.append([name, keys.tolist(), *rest])
+    return found
 
 
 def _clock(device: torch.device) -> Clock:

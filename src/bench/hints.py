@@ -34,22 +34,39 @@ def hint(spec: RunSpec, columns: Mapping[str, Any]) -> str | None:
     return " ".join(told) or None
 
 
+_OF_REASONS = {
+    "wrote into its gradients": (
+        "A buffer that a compiled step makes, multiplies and adds the gradient to can become the "
+        "gradient's own memory (seen with inductor in torch 2.13): make it before the first step."
+    ),
+    "no parameter moved": (
+        "The step changes nothing, or less than the parameters' rounding: is optimizer.lr large enough?"
+    ),
+}
+"""Hints by words of a `parity_reason`."""
+
+
 def _of_parity(spec: RunSpec, columns: Mapping[str, Any]) -> list[str]:
     if columns.get("parity") != "failed":
         return []
     reason = columns.get("parity_reason") or ""
-    if "infinite or NaN" in reason:
-        if "eager arm" in reason and spec.model.dtype == "float16":
-            return ["In float16 a small optimizer.eps is zero: raise it, or use bfloat16."]
-        return []
-    if "no parameter moved" in reason:
-        return ["The updates are smaller than the parameters' rounding: raise optimizer.lr."]
-    if " differs by " in reason and spec.compile.backend == "inductor" and columns.get("aot_cache") == "on":
-        return [
+    told = [words for part, words in _OF_REASONS.items() if part in reason]
+    if "eager arm became infinite or NaN" in reason and spec.model.dtype == "float16":
+        told.append("In float16 a small optimizer.eps is zero: raise it, or use bfloat16.")
+    if "differs by" in reason and spec.compile.backend == "inductor" and _may_be_a_stale_constant(columns):
+        told.append(
             "torch's AOTAutograd cache may have returned a graph with an old constant "
             "(pytorch#195040, #197889): set TORCHINDUCTOR_AUTOGRAD_CACHE=0 and compare."
-        ]
-    return []
+        )
+    return told
+
+
+def _may_be_a_stale_constant(columns: Mapping[str, Any]) -> bool:
+    """Return whether a number that changes is part of the step: as a guard, or read by `.item()`."""
+    breaks = columns.get("graph_break_reasons") or ()
+    causes = columns.get("recompile_causes") or ()
+    changes = any(cause.endswith("value changed") for cause in causes)
+    return columns.get("aot_cache") == "on" and (changes or any("item()" in text for text in breaks))
 
 
 def _of_what_ran(spec: RunSpec, columns: Mapping[str, Any]) -> list[str]:

@@ -58,6 +58,8 @@ class Conduct:
     """Whether torch chooses the implementation of the eager step: no flag does."""
     lr_as_tensor: bool
     gradients_written: bool
+    eager_compiled: bool
+    """Whether the eager arm runs compiled code of its own."""
     finite: bool
     enough_steps: bool = True
     """Whether every arm took the asked-for warm-up steps before it was timed."""
@@ -158,6 +160,7 @@ def _conduct_warnings(c: Conduct) -> dict[str, bool]:
         "parity_unknown": c.parity_asked and c.parity is None,
         "no_reference": c.parity is not None and not c.reference,
         "eager_left_foreach": _left_foreach(c),
+        "eager_compiled": c.eager_compiled,
         "gradients_written": c.gradients_written,
         "non_finite_parameters": not c.finite,
         "foreign_load": c.foreign_load > FOREIGN_LOAD,

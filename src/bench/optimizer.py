@@ -10,6 +10,8 @@ from src.bench import target
 from src.bench.refusal import made
 from src.spec import RunSpec
 
+_WHAT_AN_OPTIMIZER_HAS = ("param_groups", "state", "step")
+
 
 def make(spec: RunSpec, parameters: Iterable[Any], *, reference: bool = False) -> Optimizer:
     """Return the optimizer of `parameters`, or of groups of them.
@@ -20,8 +22,8 @@ def make(spec: RunSpec, parameters: Iterable[Any], *, reference: bool = False) -
         reference: make the plainest variant, a loop over the tensors with a float learning rate.
 
     Raises:
-        Unsupported: the optimizer's constructor refuses the arguments.
-        SpecError: `optimizer._target_` names nothing that can be used.
+        Unsupported: the constructor of an optimizer of torch refuses the arguments.
+        SpecError: `optimizer._target_` names nothing that makes an optimizer.
     """
     keywords = spec.optimizer.keywords()
     if reference:
@@ -32,8 +34,9 @@ def make(spec: RunSpec, parameters: Iterable[Any], *, reference: bool = False) -
         keywords["lr"] = torch.tensor(keywords["lr"], device=spec.lr_device)
     name = spec.optimizer.torch_class
     if name is None:
-        name = cast(str, getattr(spec.optimizer, "_target_"))  # noqa: B009  # would be mangled in a class
-        return cast(Optimizer, made(name, target.load("optimizer._target_", name), parameters, **keywords))
+        dotted = cast(str, getattr(spec.optimizer, "_target_"))  # noqa: B009  # would be mangled in a class
+        own = target.load("optimizer._target_", dotted)(parameters, **keywords)
+        return cast(Optimizer, target.having(own, "optimizer._target_", dotted, *_WHAT_AN_OPTIMIZER_HAS))
     return cast(Optimizer, made(name, getattr(torch.optim, name), parameters, **keywords))
 
 

@@ -24,7 +24,8 @@ def make(spec: SchedulerSpec, optimizer: Optimizer) -> Any | None:
     if function is not None:
         keywords["lr_lambda"] = target.load("scheduler.function", function)
     if dotted is not None:
-        return made(dotted, target.load("scheduler._target_", dotted), optimizer, **keywords)
+        own = target.load("scheduler._target_", dotted)(optimizer, **keywords)
+        return target.having(own, "scheduler._target_", dotted, "step")
     assert spec.torch_class is not None  # noqa: S101  # for the type checker
     parts = [make(part, optimizer) for part in (getattr(spec, n, None) for n in ("first", "second")) if part]
     torch_class = getattr(lr_scheduler, spec.torch_class, None) or getattr(swa_utils, spec.torch_class)

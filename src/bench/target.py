@@ -34,3 +34,18 @@ def load(key: str, dotted: str) -> Callable[..., Any]:
     if not callable(found):
         raise SpecError(f"{key} must name a class or a function: got {dotted!r}, a {type(found).__name__}")
     return found  # type: ignore[no-any-return]  # callable was just checked
+
+
+def having(made: Any, key: str, dotted: str, *names: str) -> Any:
+    """Return what a target made, if it has these attributes.
+
+    Raises:
+        SpecError: it lacks one.
+    """
+    lacking = [name for name in names if not hasattr(made, name)]
+    if lacking:
+        raise SpecError(
+            f"{key} must make an object with {', '.join(names)}: "
+            f"{dotted} made a {type(made).__name__} without {', '.join(lacking)}"
+        )
+    return made

@@ -28,9 +28,9 @@ class Workload:
     gradients: list[torch.Tensor] | None = None
     """Copies of the gradients, where the step writes into them."""
 
-    def learning_rate(self) -> float:
-        """Return the learning rate of the first group."""
-        return float(self.optimizer.param_groups[0]["lr"])
+    def learning_rates(self) -> tuple[float, ...]:
+        """Return the learning rate of each group."""
+        return tuple(float(group["lr"]) for group in self.optimizer.param_groups)
 
     def refill(self) -> None:
         """Put back the gradients where the step writes into them."""

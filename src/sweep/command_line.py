@@ -152,6 +152,16 @@ def check(arguments: list[str]) -> Plan | None:
         raise UsageError(_in_two_lines(error)) from None
 
 
+def flags_first(arguments: list[str]) -> list[str]:
+    """Return a checked command line with its options before its overrides.
+
+    Hydra's parser takes no override that comes after an option that comes after an override.
+    """
+    flags, overrides = _options().parse_known_args(arguments)
+    named = [] if flags.config_dir is None else [f"--config-dir={flags.config_dir}"]
+    return [*(["-m"] if flags.multirun else []), *named, *overrides]
+
+
 def _options() -> argparse.ArgumentParser:
     """Return a parser of those of Hydra's options that start runs."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)

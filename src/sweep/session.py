@@ -41,6 +41,7 @@ def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
     if plan is None:
         hydra_main()
         return ALL_WELL
+    sys.argv[1:] = command_line.flags_first(arguments)  # where Hydra looks for them
     with _terminable():
         return _run(plan, hydra_main)
 

@@ -33,6 +33,7 @@ STAGES = [
     "trace of the eager arm",
     "parity",
     "warm-up",
+    "watch",
     "time",
 ]
 PARTLY = ("optimizer=custom", "optimizer._target_=tests.bench.test_path.Partly", "optimizer.lr=0.001")
@@ -274,7 +275,7 @@ class TestWithoutTimes:
         """No warm-up and no times, but paths."""
         run = measured("measure.timed=false")
         row = run.row()
-        assert run.stages == STAGES[:5]
+        assert run.stages == [*STAGES[:5], "watch"]
         assert (row["compiled_path"], row["eager_path"], row["eager_ops"]) == ("compiled", "forloop", 0)
         names = (
             "verdict",

@@ -210,8 +210,8 @@ class TestTrajectories:
         first, second = (workload.build(spec(*SMALL, "scheduler=step", TENSOR), CPU) for _ in range(2))
         for _ in range(2):
             first.step()
-        assert first.learning_rate() == pytest.approx(0.009)
-        assert second.learning_rate() == pytest.approx(0.01)
+        assert first.learning_rates()[0] == pytest.approx(0.009)
+        assert second.learning_rates()[0] == pytest.approx(0.01)
 
 
 class TestCycledMomentum:
@@ -253,7 +253,7 @@ class TestCycledMomentum:
     def test_betas_in_tensors_that_torch_refuses(self):
         """With multi-tensor kernels, told in torch's words (pytorch#149508)."""
         _, _, error = reported(*custom("adam_with_tensor_betas", "optimizer.arguments.foreach=true"))
-        assert isinstance(error, Unsupported)
+        assert isinstance(error, ValueError)
         assert "betas[0] as a Tensor is not supported for capturable=False and foreach=True" in str(error)
 
 
@@ -355,8 +355,7 @@ class TestGradients:
         facts, made = recorded(before=lambda _step, made: self.given(made, lambda _: True))
         assert (facts["graphs"], facts["eager_trace_steps"]) == (0, 12)
         eager = workload.build(spec(*SMALL), CPU)
-        start = [p.detach().clone() for p in eager.parameters]
-        found = parity.compare(start, made, made, None, ([0.01], [0.01]))
+        found = parity.compare(eager.parameters, made, made, None, ([(0.01,)], [(0.01,)]))
         assert found["parity_reason"] == "no parameter moved"
 
     def test_every_other_set_of_gradients_is_a_graph(self):
@@ -437,7 +436,7 @@ class TestState:
     def test_low_precision_is_no_failure(self, optimizer, dtype):
         """Alone, or beside float32 (pytorch#168126, pytorch#183761, nanochat#512)."""
         row = measured(f"optimizer={optimizer}", dtype)
-        assert (row["parity"], row["parity_tolerance"]) == ("passed", 0.05)
+        assert (row["parity"], row["parity_tolerance"]) == ("passed", 5e-3)
 
     def test_an_argument_that_needs_new_state_fails_as_torch_does(self):
         """amsgrad switched on after the start; what was compiled before stays known."""

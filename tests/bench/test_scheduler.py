@@ -105,7 +105,7 @@ def taken(*changes):
     made = built(*changes)
     held, rates = made.optimizer.param_groups[0]["lr"], []
     for _ in range(STEPS):
-        rates.append(made.learning_rate())
+        rates.append(made.learning_rates()[0])
         made.step()
     return rates, held is made.optimizer.param_groups[0]["lr"]
 

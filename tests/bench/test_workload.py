@@ -39,8 +39,8 @@ class TestBuild:
         first, second = (built("scheduler=step", "lr_type=cpu_tensor") for _ in range(2))
         for _ in range(4):
             first.step()
-        assert first.learning_rate() == pytest.approx(0.0081)
-        assert second.learning_rate() == pytest.approx(0.01)
+        assert first.learning_rates()[0] == pytest.approx(0.0081)
+        assert second.learning_rates()[0] == pytest.approx(0.01)
 
     def test_a_step_is_torchs_own(self):
         """Ten steps end where torch.optim.AdamW ends from the same start."""
@@ -98,7 +98,7 @@ class TestReference:
         assert all(
             torch.equal(a.double(), b) for a, b in zip(arm.parameters, reference.parameters, strict=True)
         )
-        assert reference.learning_rate() == 0.01
+        assert reference.learning_rates()[0] == 0.01
 
     def test_ends_near_them(self):
         """Five steps of Adam in float32 and float64 agree within float32."""

@@ -184,3 +184,20 @@ class NoisyDescent(torch.optim.Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 p.add_(p.grad + torch.randn_like(p), alpha=-group["lr"])
+
+
+class MomentumMadeInStep(torch.optim.Optimizer):
+    """Momentum as many write it: the buffer is made of zeros when it is first needed."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if "m" not in state:
+                    state["m"] = torch.zeros_like(p)
+                state["m"].mul_(0.9).add_(p.grad)
+                p.add_(state["m"], alpha=-group["lr"])

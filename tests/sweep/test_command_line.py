@@ -445,6 +445,24 @@ class TestAccepted:
         assert str(refused.value) == told
 
 
+class TestFlagsFirst:
+    @pytest.mark.parametrize(
+        ("arguments", "expected"),
+        [
+            (["seed=1"], ["seed=1"]),
+            (["seed=0,1", "-m", "model=tiny"], ["-m", "seed=0,1", "model=tiny"]),
+            (
+                ["seed=1", "--config-dir", "a b", "model=tiny", "--multirun"],
+                ["-m", "--config-dir=a b", "seed=1", "model=tiny"],
+            ),
+            (["-cd=x", "seed=1"], ["--config-dir=x", "seed=1"]),
+        ],
+    )
+    def test_overrides_keep_their_order(self, arguments, expected):
+        """Hydra's parser stops at an override that follows an option that follows an override."""
+        assert command_line.flags_first(arguments) == expected
+
+
 class TestMostRuns:
     @pytest.mark.parametrize(
         "arguments", [["seed=range(0,1e9)"], ["seed=range(1000)", "threads=range(1,102)"]]

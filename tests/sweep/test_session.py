@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,12 @@ import pytest
 from src import store
 from src.sweep import caches, command_line, session
 from tests.rows import bad, row
+
+
+@pytest.fixture(autouse=True)
+def _own_arguments(monkeypatch):
+    """Hydra reads those of the process, which a session sets."""
+    monkeypatch.setattr(sys, "argv", ["stepsweep"])
 
 
 @pytest.fixture(autouse=True)
