@@ -76,6 +76,20 @@ class _Differentiable:
 
 
 @dataclass
+class _MomentArguments(
+    _Differentiable,
+    _Capturable,
+    _Foreach,
+    _Maximize,
+    _WeightDecay,
+    _Eps,
+    _Betas,
+    OptimizerSpec,
+):
+    """What every optimizer with two moments has."""
+
+
+@dataclass
 class AdadeltaSpec(_Differentiable, _Capturable, _Foreach, _Maximize, _WeightDecay, _Eps, OptimizerSpec):
     """`torch.optim.Adadelta`."""
 
@@ -113,17 +127,7 @@ class AdagradSpec(_Fused, _Differentiable, _Foreach, _Maximize, _WeightDecay, _E
 
 
 @dataclass
-class _AdamArguments(
-    _Fused,
-    _Differentiable,
-    _Capturable,
-    _Foreach,
-    _Maximize,
-    _WeightDecay,
-    _Eps,
-    _Betas,
-    OptimizerSpec,
-):
+class _AdamArguments(_Fused, _MomentArguments):
     amsgrad: bool = key("keep the maximum of the second moment")
 
 
@@ -142,16 +146,7 @@ class AdamWSpec(_AdamArguments):
 
 
 @dataclass
-class AdamaxSpec(
-    _Differentiable,
-    _Capturable,
-    _Foreach,
-    _Maximize,
-    _WeightDecay,
-    _Eps,
-    _Betas,
-    OptimizerSpec,
-):
+class AdamaxSpec(_MomentArguments):
     """`torch.optim.Adamax`."""
 
     torch_class: ClassVar[str | None] = "Adamax"
@@ -197,17 +192,7 @@ class MuonSpec(_WeightDecay, _Eps, OptimizerSpec):
 
 
 @dataclass
-class NAdamSpec(
-    _Decoupled,
-    _Differentiable,
-    _Capturable,
-    _Foreach,
-    _Maximize,
-    _WeightDecay,
-    _Eps,
-    _Betas,
-    OptimizerSpec,
-):
+class NAdamSpec(_Decoupled, _MomentArguments):
     """`torch.optim.NAdam`."""
 
     torch_class: ClassVar[str | None] = "NAdam"
@@ -215,17 +200,7 @@ class NAdamSpec(
 
 
 @dataclass
-class RAdamSpec(
-    _Decoupled,
-    _Differentiable,
-    _Capturable,
-    _Foreach,
-    _Maximize,
-    _WeightDecay,
-    _Eps,
-    _Betas,
-    OptimizerSpec,
-):
+class RAdamSpec(_Decoupled, _MomentArguments):
     """`torch.optim.RAdam`."""
 
     torch_class: ClassVar[str | None] = "RAdam"

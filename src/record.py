@@ -22,6 +22,12 @@ GOOD_STATUSES = ("ok", "unsupported", "excluded")
 
 VERDICTS = ("faster", "slower", "no_difference", "invalid")
 
+CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
+"""Modes of torch.compile that replay CUDA graphs (`list_mode_options` of torch/_inductor)."""
+
+OTHER_CAUSE = "other"
+"""Cause of a recompile whose guard no words are known for: the guard itself is then worth telling."""
+
 COMPILED_PATHS = ("compiled", "partly", "eager_fallback", "recompiling", "never_compiled")
 """compiled: every operation of the step ran in a compiled graph. partly: some ran outside.
 eager_fallback: torch's recompile limit was hit and steps ran eager. recompiling: it did not stop

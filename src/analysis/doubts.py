@@ -6,9 +6,6 @@ from src.analysis import recompiles
 from src.analysis.cells import CELL_FACTS, Cell
 from src.analysis.summary import Summary, cell_label
 
-CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
-"""Modes in which torch replays CUDA graphs: the same kernels take another time there."""
-
 
 def doubts_of(cell: Cell) -> list[str]:
     """Return the doubts about a cell and the hints on it, each as one footnote."""
@@ -55,7 +52,7 @@ def _by_code(summary: Summary) -> dict[tuple[object, ...], list[int]]:
     groups: dict[tuple[object, ...], list[int]] = {}
     for index, cell in enumerate(summary.cells):
         if len(cell.trace.code_hashes) == 1:
-            replays = cell.facts["device"] == "cuda" and cell.facts["compile_mode"] in CUDAGRAPH_MODES
+            replays = cell.facts["device"] == "cuda" and cell.facts["compile_mode"] in record.CUDAGRAPH_MODES
             key = (*(cell.facts[name] for name in others), replays, cell.trace.code_hashes[0])
             groups.setdefault(key, []).append(index)
     return groups

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from src.analysis import format as fmt
 from src.analysis.cells import Trace
 from src.analysis.document import NUMBER
-
-OTHER = "other"
-"""The cause of a guard that no word is known for: the guard itself is then told."""
+from src.record import OTHER_CAUSE
 
 
 def sentences(trace: Trace) -> list[str]:
@@ -20,13 +18,13 @@ def sentences(trace: Trace) -> list[str]:
     if not told and trace.causes:
         total = len(trace.causes)
         told = [f"{n} of {total} recompiles: {fmt.shorten(text)}" for text, n in _kinds(trace.causes)[:2]]
-    return told if told and OTHER not in trace.causes else told + explained(trace.reasons)
+    return told if told and OTHER_CAUSE not in trace.causes else told + explained(trace.reasons)
 
 
 def main_cause(trace: Trace) -> str | None:
     """Return the commonest cause of the recompiles, None where none is known."""
-    cause = _kinds(trace.causes)[0][0] if trace.causes else OTHER
-    if cause != OTHER:
+    cause = _kinds(trace.causes)[0][0] if trace.causes else OTHER_CAUSE
+    if cause != OTHER_CAUSE:
         return f"main cause of the recompiles: {fmt.shorten(cause)}"
     if trace.reasons:
         return f"guard failed: {_kinds([guard(text) for text in trace.reasons])[0][0]}"

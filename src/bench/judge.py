@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from src.bench.timing import Timing
-from src.record import WARNINGS
+from src.record import CUDAGRAPH_MODES, WARNINGS
 from src.stats import spread, verdict
 
 NOISY_SPREAD = 0.10
@@ -22,8 +22,6 @@ FOREIGN_LOAD = 0.05
 
 INVALIDATING = ("never_compiled", "fell_back_to_eager", "recompiling", "parity_failed")
 """Warnings that leave no compiled step to compare."""
-
-CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 LEAVE_FOREACH = ("Adam", "AdamW")
 """Optimizers that torch moves to the loop when the learning rate is a tensor, the choice is torch's

@@ -8,6 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from src.record import OTHER_CAUSE
+
 _RULES: tuple[tuple[str, str], ...] = (
     (r"GLOBAL_STATE changed: *(\w+)", r"\1: changed"),
     (
@@ -27,8 +29,6 @@ _RULES: tuple[tuple[str, str], ...] = (
 )
 """Pattern of a guard and its cause; the first that is found decides."""
 
-OTHER = "other"
-
 
 def guard(text: str | None) -> str:
     """Return the failed guard on one line, without the comment that quotes torch's source."""
@@ -44,7 +44,7 @@ def cause(guard_text: str) -> str:
         found = re.search(pattern, guard_text)
         if found is not None:
             return found.expand(words)
-    return OTHER
+    return OTHER_CAUSE
 
 
 def summary(causes: Sequence[str]) -> str | None:

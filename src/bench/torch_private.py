@@ -56,9 +56,6 @@ INDUCTOR_CALL = ("## Call CompiledFxGraph", "Pregraph bytecode")
 OPTIMIZER_STEP = "Optimizer.step#"
 """Start of the name of a profiled eager step."""
 
-LOGS = ("recompiles", "graph_breaks", "output_code")
-"""What torch can log of a run."""
-
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
@@ -190,7 +187,7 @@ def kernels_in(source: str) -> list[str]:
 
 
 def start_log(which: Sequence[str]) -> None:
-    """Let torch log these of `LOGS`, to stderr and to the file named by TORCH_LOGS_OUT."""
+    """Let torch log these of `spec.LOGS`, to stderr and to the file named by TORCH_LOGS_OUT."""
     switches: Any = dict.fromkeys(which, True)
     _internal.set_logs(**switches)
 

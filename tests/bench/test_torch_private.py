@@ -15,6 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from src.bench import torch_private
 from src.bench.torch_private import Compilation
+from src.spec import LOGS
 from src.sweep import caches
 
 FIELDS = {
@@ -392,7 +393,7 @@ compiled(torch.ones(3), "ab")
     def test_all_that_can_be_asked_for_exist(self, tmp_path):
         """The names that `LOGS` offers are torch's."""
         file = tmp_path / "torch.log"
-        python(self.PROGRAM.format(file=str(file), which=list(torch_private.LOGS), backend="eager"))
+        python(self.PROGRAM.format(file=str(file), which=list(LOGS), backend="eager"))
         assert "triggered by the following guard failure" in file.read_text()
 
 
