@@ -6,14 +6,15 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import paths
-from src.analysis import matrix, tables, text
+from src.analysis import figures, matrix, tables, text, why
 from src.analysis.document import Document
 from src.analysis.grid import document_of
 from src.analysis.selection import Selection, SelectionError, condition, select
@@ -27,10 +28,21 @@ examples:
   python -m src.aggregate --where optimizer=adam,sgd --where compile_mode=default
   python -m src.aggregate outputs/runs/sweep=NAME --format latex > table.tex
   python -m src.aggregate --matrix recompiles              optimizers and learning rates against schedulers
+  python -m src.aggregate --why                            where the time of each arm goes
+  python -m src.aggregate --figure model_sizes             speedup and attained fraction over model sizes
 
 exit code: 0; 1 when a file could not be read; 2 when there is nothing to summarise or no place to
 write. Runs that failed are part of the table and do not change the exit code.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """One way to show a summary: what is printed, and the name of its files."""
+
+    name: str
+    document: Document
+    to_csv: Callable[[], str]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,23 +53,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = [condition(asked) for asked in arguments.where]
         selection = select(path, sweep=arguments.sweep, everything=arguments.all, where=where)
         summary = summarize(selection.rows)
-        document = document_of(summary, arguments.where)
-        shown = matrix.matrix_of(summary, arguments.where) if arguments.matrix else None
+        table = document_of(summary, arguments.where)
+        views = [_View("summary", table, lambda: tables.to_csv(tables.to_table(summary)))]
+        views += _other_view(summary, arguments)
+        drawn = figures.files(arguments.figure, summary.cells) if arguments.figure else {}
     except SelectionError as error:
         return _refuse(str(error))
-    except matrix.MatrixError as error:
-        return _refuse(f"--matrix {arguments.matrix}: {error}")
+    except (matrix.MatrixError, why.WhyError, figures.FigureError) as error:
+        return _refuse(str(error))
     except OSError as error:
         return _refuse(f"cannot read {path}: {error.strerror or error}")
     out: Path = arguments.out or _default_out(path, summary, everything=arguments.all)
     try:
-        _write(out, summary, document, shown)
+        _write(out, _contents(summary, views) | drawn)
     except OSError as error:
         return _refuse(f"cannot write {out}: {error.strerror or error}")
-    as_csv = (lambda: matrix.to_csv(shown)) if shown else (lambda: tables.to_csv(summary))
-    printed = _printed(arguments.format, shown or document, as_csv)
-    written = f"{out}/summary.parquet, .csv, .md, .tex" + (" and recompiles.csv, .md, .tex" if shown else "")
-    return _print(printed, selection, written)
+    written = [f"{out}/summary.parquet, .csv, .md, .tex"]
+    written += [f"{view.name}.csv, .md, .tex" for view in views[1:]]
+    written += [f"{arguments.figure}.png, .svg"] if drawn else []
+    return _print(_printed(arguments.format, views[-1]), selection, " and ".join(written))
+
+
+def _other_view(summary: Summary, arguments: argparse.Namespace) -> list[_View]:
+    """Return what is asked for instead of the table, if anything is."""
+    if arguments.matrix:
+        document = matrix.matrix_of(summary, arguments.where)
+        return [_View("recompiles", document, lambda: matrix.to_csv(document))]
+    if arguments.why:
+        document = why.why_of(summary, arguments.where)
+        return [_View("why", document, lambda: tables.to_csv(why.to_table(summary)))]
+    return []
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -97,11 +122,23 @@ def _parser() -> argparse.ArgumentParser:
         default="text",
         help="format of what is printed (default: text)",
     )
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--matrix",
         choices=("recompiles",),
         help="print optimizers and learning rates against schedulers instead of the table, and write "
         "recompiles.csv, .md and .tex as well",
+    )
+    instead.add_argument(
+        "--why",
+        action="store_true",
+        help="print where the time of each arm goes instead of the table, and write why.csv, .md and .tex "
+        "as well",
+    )
+    parser.add_argument(
+        "--figure",
+        choices=tuple(figures.FIGURES),
+        help="draw this figure into the folder of the files, as .png and .svg (needs matplotlib)",
     )
     return parser
 
@@ -115,23 +152,23 @@ def _default_out(path: Path, summary: Summary, *, everything: bool) -> Path:
     return (runs.parent if runs else paths.output_dir()) / "summaries" / name
 
 
-def _write(out: Path, summary: Summary, document: Document, matrix_document: Document | None) -> None:
-    """Write the four files, and three of a matrix; each appears whole or not at all."""
-    out.mkdir(parents=True, exist_ok=True)
+def _contents(summary: Summary, views: Sequence[_View]) -> dict[str, bytes]:
+    """Return what is written of the summary and of each view of it, by the name of the file."""
     buffer = pa.BufferOutputStream()
     pq.write_table(tables.to_table(summary), buffer)
-    contents: dict[str, bytes] = {
-        "summary.parquet": buffer.getvalue().to_pybytes(),
-        "summary.csv": tables.to_csv(summary).encode(),
-        "summary.md": tables.to_markdown(document).encode(),
-        "summary.tex": tables.to_latex(document).encode(),
-    }
-    if matrix_document:
+    contents = {"summary.parquet": buffer.getvalue().to_pybytes()}
+    for view in views:
         contents |= {
-            "recompiles.csv": matrix.to_csv(matrix_document).encode(),
-            "recompiles.md": tables.to_markdown(matrix_document).encode(),
-            "recompiles.tex": tables.to_latex(matrix_document).encode(),
+            f"{view.name}.csv": view.to_csv().encode(),
+            f"{view.name}.md": tables.to_markdown(view.document).encode(),
+            f"{view.name}.tex": tables.to_latex(view.document).encode(),
         }
+    return contents
+
+
+def _write(out: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files; each appears whole or not at all."""
+    out.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         temporary = out / f".{name}.{secrets.token_hex(4)}.tmp"
         try:
@@ -141,14 +178,14 @@ def _write(out: Path, summary: Summary, document: Document, matrix_document: Doc
             temporary.unlink(missing_ok=True)
 
 
-def _printed(kind: str, document: Document, as_csv: Callable[[], str]) -> str:
+def _printed(kind: str, view: _View) -> str:
     if kind == "markdown":
-        return tables.to_markdown(document)
+        return tables.to_markdown(view.document)
     if kind == "latex":
-        return tables.to_latex(document)
+        return tables.to_latex(view.document)
     if kind == "csv":
-        return as_csv()
-    return text.render(document, shutil.get_terminal_size((80, 24)).columns, unicode=_unicode())
+        return view.to_csv()
+    return text.render(view.document, shutil.get_terminal_size((80, 24)).columns, unicode=_unicode())
 
 
 def _unicode() -> bool:
@@ -156,8 +193,8 @@ def _unicode() -> bool:
 
 
 def _print(printed: str, selection: Selection, written: str) -> int:
-    for file, why in selection.unreadable.items():
-        print(f"skipped {file}: {why}", file=sys.stderr)  # noqa: T201 - an entry talks
+    for file, reason in selection.unreadable.items():
+        print(f"skipped {file}: {reason}", file=sys.stderr)  # noqa: T201 - an entry talks
     try:
         print(printed, end="")  # noqa: T201
         sys.stdout.flush()

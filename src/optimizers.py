@@ -21,6 +21,10 @@ class OptimizerSpec(ChoiceSpec):
     """Whether `step` takes a function that computes the loss anew."""
     sparse_gradients: ClassVar[bool] = False
     """Whether it takes sparse gradients, and no others."""
+    multiplies_matrices: ClassVar[bool] = False
+    """Whether its step multiplies matrices: it may then be limited by arithmetic."""
+    states: ClassVar[int | None] = None
+    """`full_size_states` where no argument changes it."""
 
     lr: float = key("learning rate", at_least=0)
 
@@ -28,6 +32,14 @@ class OptimizerSpec(ChoiceSpec):
         """Check that at most one implementation is asked for."""
         if getattr(self, "foreach", None) and getattr(self, "fused", None):
             raise SpecError(f"{path}.foreach and {path}.fused must not both be true")
+
+    def full_size_states(self) -> int | None:
+        """Return how many tensors of a parameter's size it keeps of each parameter, after some steps.
+
+        None where the least that a step must read and write does not follow from it: LBFGS, sparse
+        gradients, a class of the user's own. Of Adafactor, what it keeps of a matrix: none.
+        """
+        return self.states
 
 
 @dataclass
@@ -88,12 +100,15 @@ class _MomentArguments(
 ):
     """What every optimizer with two moments has."""
 
+    states: ClassVar[int | None] = 2
+
 
 @dataclass
 class AdadeltaSpec(_Differentiable, _Capturable, _Foreach, _Maximize, _WeightDecay, _Eps, OptimizerSpec):
     """`torch.optim.Adadelta`."""
 
     torch_class: ClassVar[str | None] = "Adadelta"
+    states: ClassVar[int | None] = 2
     rho: float = key("decay of the running averages", at_least=0, at_most=1)
 
 
@@ -102,6 +117,7 @@ class AdafactorSpec(_Foreach, _Maximize, _WeightDecay, OptimizerSpec):
     """`torch.optim.Adafactor`."""
 
     torch_class: ClassVar[str | None] = "Adafactor"
+    states: ClassVar[int | None] = 0
     beta2_decay: float = key("exponent of the decay of the second moment", at_most=0)
     eps: list[float | None] = key(
         "terms for the squared gradient (null: that of the dtype) and for the step size",
@@ -122,6 +138,7 @@ class AdagradSpec(_Fused, _Differentiable, _Foreach, _Maximize, _WeightDecay, _E
     """`torch.optim.Adagrad`."""
 
     torch_class: ClassVar[str | None] = "Adagrad"
+    states: ClassVar[int | None] = 1
     lr_decay: float = key("decay of the learning rate", at_least=0)
     initial_accumulator_value: float = key("first sum of squares", at_least=0)
 
@@ -129,6 +146,10 @@ class AdagradSpec(_Fused, _Differentiable, _Foreach, _Maximize, _WeightDecay, _E
 @dataclass
 class _AdamArguments(_Fused, _MomentArguments):
     amsgrad: bool = key("keep the maximum of the second moment")
+
+    def full_size_states(self) -> int:
+        """Return how many states there are: both moments, and the maximum of the second."""
+        return 2 + self.amsgrad
 
 
 @dataclass
@@ -157,6 +178,7 @@ class ASGDSpec(_Differentiable, _Capturable, _Foreach, _Maximize, _WeightDecay, 
     """`torch.optim.ASGD`."""
 
     torch_class: ClassVar[str | None] = "ASGD"
+    states: ClassVar[int | None] = 1
     lambd: float = key("decay term")
     alpha: float = key("power of the decay of the learning rate")
     t0: float = key("step at which averaging starts")
@@ -181,6 +203,8 @@ class MuonSpec(_WeightDecay, _Eps, OptimizerSpec):
     """`torch.optim.Muon`, which takes matrices alone."""
 
     torch_class: ClassVar[str | None] = "Muon"
+    states: ClassVar[int | None] = 1
+    multiplies_matrices: ClassVar[bool] = True
     momentum: float = key("momentum factor", at_least=0)
     nesterov: bool = key("Nesterov momentum")
     ns_coefficients: list[float] = key("coefficients of the Newton-Schulz iteration", length=3)
@@ -215,12 +239,17 @@ class RMSpropSpec(_Differentiable, _Capturable, _Foreach, _Maximize, _WeightDeca
     momentum: float = key("momentum factor", at_least=0)
     centered: bool = key("divide by the estimated variance")
 
+    def full_size_states(self) -> int:
+        """Return how many states there are: the squares, the mean if centered, and the momentum."""
+        return 1 + self.centered + (self.momentum > 0)
+
 
 @dataclass
 class RpropSpec(_Differentiable, _Capturable, _Foreach, _Maximize, OptimizerSpec):
     """`torch.optim.Rprop`."""
 
     torch_class: ClassVar[str | None] = "Rprop"
+    states: ClassVar[int | None] = 2
     etas: list[float] = key("factors that shrink and grow a step", above=0, length=2)
     step_sizes: list[float] = key("smallest and largest step", at_least=0, length=2)
 
@@ -239,6 +268,10 @@ class SGDSpec(_Fused, _Differentiable, _Foreach, _Maximize, _WeightDecay, Optimi
     momentum: float = key("momentum factor", at_least=0)
     dampening: float = key("dampening of the momentum")
     nesterov: bool = key("Nesterov momentum")
+
+    def full_size_states(self) -> int:
+        """Return how many states there are: the momentum, if there is one."""
+        return int(self.momentum != 0)
 
     def check(self, path: str) -> None:
         """Check what Nesterov momentum needs."""

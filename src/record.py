@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 STATUSES = ("ok", "failed", "timed_out", "crashed", "interrupted", "unsupported", "excluded")
 """ok: measured. failed: an exception. timed_out: over `limits.run_seconds`. crashed: the process
@@ -38,15 +38,26 @@ EAGER_PATHS = ("forloop", "foreach", "fused")
 
 PARITIES = ("passed", "failed")
 
+TIMED_ARMS = ("eager", "compiled", "eager_best", "eager_after_compile")
+"""Arms that have columns of their own for times and for what explains them."""
+
+BOUNDS = ("launch", "bandwidth", "compute")
+"""What limits a step. launch: the device waits for the host. bandwidth: the device moves memory all the
+time. compute: the device computes all the time (an optimizer that multiplies matrices)."""
+
 WARNINGS: dict[str, str] = {
     "too_few_rounds": "too few rounds for a 95 % interval",
     "not_converged": "measure.max_seconds ended the timing before the interval was as narrow as asked",
     "noisy": "the interquartile range of the block times is above 10 % of their median",
     "drift": "the block times of an arm moved over the rounds",
+    "bimodal": "the block times of an arm lie on two levels, and their median on one of them or between",
+    "all_equal": "all blocks of an arm took the very same time: the clock is too coarse for them",
+    "slowed_by_compiling": "the eager step got slower when something was compiled: eager_before_compile_us",
     "recompiled_while_timing": "torch compiled while the arms were timed",
     "recompiling": "the compiled arm still compiled at the end of the warm-up",
     "fell_back_to_eager": "torch's recompile limit was reached: some steps ran eager",
     "never_compiled": "torch compiled no graph with operations: the compiled arm ran eager",
+    "warm_compile_failed": "the second process, with the cache of the first, failed: its log says why",
     "cache_not_warm": "compile.cache is warm, but graphs were missing from the cache",
     "cudagraphs_skipped": "the mode asks for CUDA graphs, torch skipped them",
     "cpu_modes_same_code": "on a CPU all modes generate the same code",
@@ -60,8 +71,16 @@ WARNINGS: dict[str, str] = {
     "gradients_written": "the step writes into the gradients, which are then not those of other steps",
     "non_finite_parameters": "parameters became infinite or NaN",
     "foreign_load": "other processes used more than 5 % of the host's CPUs during the timing",
+    "foreign_gpu_process": "another process used the GPU",
+    "clock_throttled": "the GPU lowered its clocks: throttle_reasons",
+    "clocks_moved": "the GPU's clock after the timing differs by more than 5 % from that before it",
+    "governor_saves_power": "the CPU's frequency governor is not for performance: cpu_governor",
+    "in_cache": "parameters, gradients and states fit into the last-level cache: floor_us bounds nothing",
 }
 """Names of the doubts that a row may carry, and what each means to a reader."""
+
+INVALIDATING = ("never_compiled", "fell_back_to_eager", "recompiling", "parity_failed")
+"""Warnings that leave no compiled step to compare: the verdict is `invalid`."""
 
 
 class RecordError(ValueError):
@@ -123,6 +142,9 @@ _AXES = (
     Column("compile_cache", _TEXT, "", "cold or warm on-disk compile cache, as asked for"),
     Column("device", _TEXT, "", "device of the parameters: cpu or cuda"),
     Column("threads", _INT, "", "CPU threads of torch"),
+    Column("pinned_cpus", _TEXT, "", "CPUs that the run was pinned to; null: not pinned"),
+    Column("grads", _TEXT, "", "static: torch knows that gradients stay in place; fresh: it does not"),
+    Column("flush_cache", _BOOL, "", "whether caches were emptied before every timed step"),
     Column("seed", _INT, "", "seed of parameters and gradients"),
     Column("measure", _TEXT, "", "choice of measure"),
 )
@@ -142,29 +164,96 @@ _OUTCOME = (
 )
 
 
+def _interval(name: str, unit: str, meaning: str) -> tuple[Column, ...]:
+    return (
+        Column(name, _FLOAT, unit, meaning),
+        Column(f"{name}_low", _FLOAT, unit, f"lower end of the 95 % interval of {name}"),
+        Column(f"{name}_high", _FLOAT, unit, f"upper end of the 95 % interval of {name}"),
+    )
+
+
+_WHAT_IS_TIMED = {
+    "eager": "an eager step",
+    "compiled": "a compiled step",
+    "eager_best": "a step of the fastest eager implementation",
+    "eager_after_compile": "an eager step of an optimizer that was compiled before",
+}
+
+
 def _arm(name: str, what: str) -> tuple[Column, ...]:
     return (
-        Column(f"{name}_us", _FLOAT, "us", f"median time of {what} over the rounds"),
-        Column(f"{name}_us_low", _FLOAT, "us", f"lower end of the 95 % interval of {name}_us"),
-        Column(f"{name}_us_high", _FLOAT, "us", f"upper end of the 95 % interval of {name}_us"),
-        Column(f"{name}_mean_us", _FLOAT, "us", f"mean time of {what} over the rounds"),
-        Column(f"{name}_block_us", _FLOATS, "us", f"time of {what} in each round's block"),
-        Column(f"{name}_steps_per_block", _INT, "", f"steps in a block of {what}"),
+        *_interval(
+            f"{name}_us", "us", f"time of {what}: median over the rounds, geometric mean over processes"
+        ),
+        Column(f"{name}_mean_us", _FLOAT, "us", f"mean time of {what} over all rounds"),
+        Column(f"{name}_process_us", _FLOATS, "us", f"median time of {what} in each process"),
+        Column(f"{name}_block_us", _FLOATS, "us", f"time of {what} in each round's block, of all processes"),
+        Column(f"{name}_steps_per_block", _INT, "", f"steps in a block of {what}, in the first process"),
+    )
+
+
+def _speedup(name: str, baseline: str) -> tuple[Column, ...]:
+    what = f"{baseline} time / compiled time"
+    return (
+        *_interval(name, "", f"{what}: median over the rounds, geometric mean over processes"),
+        Column(f"process_{name}", _FLOATS, "", f"median over the rounds of {what}, in each process"),
     )
 
 
 _TIMES = (
-    *_arm("eager", "an eager step"),
-    *_arm("compiled", "a compiled step"),
-    *_arm("eager_after_compile", "an eager step of an optimizer that was compiled before"),
-    Column("speedup", _FLOAT, "", "median over the rounds of eager time / compiled time"),
-    Column("speedup_low", _FLOAT, "", "lower end of the 95 % interval of speedup"),
-    Column("speedup_high", _FLOAT, "", "upper end of the 95 % interval of speedup"),
+    *(column for name, what in _WHAT_IS_TIMED.items() for column in _arm(name, what)),
+    *_speedup("speedup", "eager"),
+    *_speedup("speedup_vs_best", "eager_best"),
+    Column("eager_best", _TEXT, "", "fastest eager implementation: one of " + ", ".join(EAGER_PATHS)),
+    Column(
+        "eager_trials", _TEXT, "", "time in us of a step of each eager implementation, tried briefly, JSON"
+    ),
+    *_interval("eager_before_compile_us", "us", "time of an eager step before anything was compiled"),
+    Column("sequential_eager_us", _FLOAT, "us", "mean of Timer.blocked_autorange of the eager step"),
+    Column("sequential_compiled_us", _FLOAT, "us", "the same of the compiled step, timed after it"),
+    Column("sequential_speedup", _FLOAT, "", "their ratio, as PyTorch's tutorial measures it"),
     Column("min_effect", _FLOAT, "", "a speedup closer to 1 than this is no difference"),
+    Column("processes", _INT, "", "fresh processes that were timed"),
+    Column(
+        "process_spread",
+        _FLOAT,
+        "",
+        "standard deviation of the speedup over processes that the interval of one process assumes",
+    ),
+    Column("process_rounds", _INTS, "", "timed rounds of each process"),
     Column("timed_from_step", _INT, "", "fewest optimizer steps that an arm took before it was timed"),
-    Column("rounds", _INT, "", "timed rounds; each times every arm for one block"),
+    Column("rounds", _INT, "", "timed rounds of all processes; each times every arm for one block"),
     Column("foreign_cpus", _FLOAT, "cpus", "CPUs busy with other processes during the timing, on average"),
     Column("timing_s", _FLOAT, "s", "time spent on the rounds, calibration included"),
+)
+
+
+def _why(name: str, what: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{name}_device_us", _FLOAT, "us", f"time that {what} keeps the GPU busy; null on a CPU"),
+        Column(f"{name}_kernels", _INT, "", f"kernels, copies and fills on the GPU in {what}"),
+        Column(f"{name}_host_us", _FLOAT, "us", f"time to enqueue {what} without waiting; null on a CPU"),
+        Column(f"{name}_cpu_us", _FLOAT, "us", f"CPU time of {what}, of all threads"),
+        Column(f"{name}_bound", _TEXT, "", f"what limits {what}: one of " + ", ".join(BOUNDS)),
+        Column(f"{name}_attained", _FLOAT, "", f"attained fraction: floor_us / {name}_us"),
+        Column(
+            f"{name}_peak_bytes",
+            _INT,
+            "bytes",
+            f"parameters, gradients, states and most temporary memory of {what}",
+        ),
+    )
+
+
+_EXPLANATION = (
+    *(column for name, what in _WHAT_IS_TIMED.items() for column in _why(name, what)),
+    Column("working_set_bytes", _INT, "bytes", "parameters, gradients and states of the eager arm"),
+    Column("state_bytes", _INT, "bytes", "tensors that the eager arm's optimizer keeps"),
+    Column("step_bytes", _INT, "bytes", "least memory that the update must read and write, by its formula"),
+    Column("eager_bytes", _INT, "bytes", "memory that the eager step's operations read and write, counted"),
+    Column("bandwidth_gbps", _FLOAT, "GB/s", "bandwidth of memory, read and written, measured in the run"),
+    Column("floor_us", _FLOAT, "us", "roofline floor: step_bytes / bandwidth_gbps"),
+    Column("last_level_cache_bytes", _INT, "bytes", "size of the device's last-level cache"),
 )
 
 _COMPILE = (
@@ -195,6 +284,7 @@ _COMPILE = (
     Column("cudagraph_skips", _INT, "", "CUDA graphs that torch skipped in the trace"),
     Column("cudagraph_skip_reasons", _TEXTS, "", "why, where torch says so"),
     Column("compile_s", _FLOAT, "s", "first call of the compiled arm, wall time"),
+    Column("compile_warm_s", _FLOAT, "s", "the same in a second process, which finds the first one's cache"),
     Column("compile_torch_s", _FLOAT, "s", "compile time of the first call by torch's own count"),
     Column("recompile_torch_s", _FLOAT, "s", "compile time of the later calls by torch's own count"),
     Column("toolchain_s", _FLOAT, "s", "one-time probe of the compiler toolchain, once per sweep"),
@@ -273,6 +363,18 @@ _MACHINE = (
     Column("gpu_memory_bytes", _INT, "bytes", "memory of the GPU"),
     Column("gpu_driver", _TEXT, "", "GPU driver"),
     Column("cuda_version", _TEXT, "", "CUDA that torch was built for; null in a CPU build"),
+    Column("cpu_governor", _TEXT, "", "frequency governor of the CPU; null where there is none"),
+    Column("load_average", _FLOAT, "cpus", "the host's load average of one minute at the start"),
+    Column("sm_clock_mhz_before", _INT, "MHz", "the GPU's SM clock before the timing"),
+    Column("sm_clock_mhz_after", _INT, "MHz", "the same after it"),
+    Column("memory_clock_mhz_before", _INT, "MHz", "the GPU's memory clock before the timing"),
+    Column("memory_clock_mhz_after", _INT, "MHz", "the same after it"),
+    Column("gpu_temperature_c_before", _INT, "C", "the GPU's temperature before the timing"),
+    Column("gpu_temperature_c_after", _INT, "C", "the same after it"),
+    Column("gpu_power_w_before", _FLOAT, "W", "the GPU's power draw before the timing"),
+    Column("gpu_power_w_after", _FLOAT, "W", "the same after it"),
+    Column("throttle_reasons", _TEXTS, "", "why the GPU lowered its clocks, before or after the timing"),
+    Column("foreign_gpu_processes", _INT, "", "other processes on the GPU, before or after the timing"),
     Column("torch_environment", _TEXT, "", "environment variables that steer torch, as JSON"),
 )
 
@@ -281,6 +383,7 @@ COLUMNS: tuple[Column, ...] = (
     *_AXES,
     *_OUTCOME,
     *_TIMES,
+    *_EXPLANATION,
     *_COMPILE,
     *_STATE,
     *_PARITY,

@@ -25,7 +25,8 @@ from src.schedulers import SCHEDULERS, SchedulerSpec
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 BACKENDS = ("inductor", "cudagraphs", "aot_eager", "eager", "none")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-ARMS = ("eager", "compiled", "eager_after_compile")
+ARMS = ("eager", "compiled", "eager_best", "eager_after_compile")
+GRADS = ("fresh", "static")
 PARAM_GROUPS = ("one", "decay", "per_tensor")
 LOGS = ("recompiles", "graph_breaks", "output_code")
 LR_TYPES = ("float", "cpu_tensor", "cuda_tensor")
@@ -74,15 +75,35 @@ class MeasureSpec:
     timed: bool = key("time the arms; false: trace alone")
     parity: bool = key("compare the compiled arm with the eager arm and a float64 reference")
     arms: list[str] = key("ways of taking the step that are timed", choices=ARMS)
+    processes: int = key(
+        "fresh processes that the run is repeated in; the interval is over them", at_least=1, below=1000
+    )
+    process_spread: float = key(
+        "standard deviation of the speedup over processes that one process alone is taken to have",
+        at_least=0,
+        below=1,
+    )
+    grads: str = key(
+        "gradients: fresh, as zero_grad and backward give them; static, in a place that torch knows",
+        choices=GRADS,
+    )
+    flush_cache: bool = key("empty the caches before every timed step, and time each step by itself")
+    explain: bool = key("measure device, host and memory use of the arms, and the memory's bandwidth")
+    warm_compile: bool = key("compile once more in a second process, with the cache of the first")
+    sequential: bool = key("time the arms one after the other as well, as PyTorch's tutorial does")
     trace_steps: int = key("steps of the trace, in which recompiles are counted", at_least=1)
-    warm_up_steps: int = key("steps of every arm before it is timed", at_least=0)
+    warm_up_steps: int | None = key(
+        "steps of every arm before it is timed; null: 1,100 on a CPU, 100 on a GPU", at_least=0
+    )
     warm_up_seconds: float = key("the warm-up of an arm ends after this, few steps or not", above=0)
     max_compiling_blocks: int = key(
         "blocks of warm-up with a compilation after which an arm counts as recompiling", at_least=1
     )
     min_block_seconds: float = key("shortest timed block", above=0)
     min_rounds: int = key("fewest timed rounds; a 95 % interval of a median needs 6", at_least=6)
-    max_seconds: float = key("timing of all arms ends after this many seconds", above=0)
+    max_seconds: float = key(
+        "timing of all arms ends after this many seconds, of all processes together", above=0
+    )
     target_relative_width: float = key(
         "timing ends when the 95 % interval of the speedup is narrower than this part of it",
         above=0,
@@ -140,6 +161,7 @@ class RunSpec:
     lr_type: str = key("the learning rate as a number, or in a 0-d tensor, in every arm", choices=LR_TYPES)
     device: str = key("device of the parameters", choices=("auto", "cpu", "cuda"))
     threads: int | None = key("CPU threads of torch; null leaves torch's default", at_least=1, below=2**16)
+    cpus: list[int] | None = key("CPUs that the run is pinned to; null pins nothing", at_least=0, below=2**16)
     seed: int = key("seed of parameters and gradients", at_least=0, below=2**63)
     retest_exclusions: bool = key("try combinations that are known not to work")
     objective: str = key("number a sweeper such as Optuna receives", choices=OBJECTIVES)
@@ -222,6 +244,13 @@ def _check_together(spec: RunSpec) -> None:
         raise SpecError("measure.arms must not contain eager_after_compile with compile.backend=none")
     if spec.lr_type == "cuda_tensor" and spec.device == "cpu":
         raise SpecError("lr_type must not be cuda_tensor with device=cpu")
+    if spec.cpus is not None and (not spec.cpus or len(set(spec.cpus)) != len(spec.cpus)):
+        raise SpecError(f"cpus must name CPUs, each once, or be null: got {spec.cpus}")
+    if spec.measure.processes > 1 and not spec.measure.timed:
+        raise SpecError(
+            f"measure.processes must be 1 with measure.timed=false, whose counts do not vary: "
+            f"got {spec.measure.processes}"
+        )
     if spec.gate.min_speedup is not None and not spec.measure.timed:
         raise SpecError(
             f"gate.min_speedup must be null with measure.timed=false, which measures no speedup: "

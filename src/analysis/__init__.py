@@ -1,8 +1,9 @@
 """Rows to cells to tables: everything that is decided after a run has ended.
 
 Data flows one way: `selection` (files to rows), `cells` (rows that measured the same thing become
-one cell), `summary` (cells, geomeans, published values), `grid` and `matrix` (a summary in words: a
-`document` of tables with footnotes), `text` and `tables` (words to a terminal, Markdown, LaTeX, CSV
-and Parquet). It must know nothing of torch, Hydra or how a run is made: a row file and `src.record`
-are all it has.
+one cell; `repeats`, `traces` and `explanation` say how), `summary` (cells, geomeans, published
+values), `grid`, `matrix` and `why` (a summary in words: a `document` of tables with footnotes),
+`text` and `tables` (words to a terminal, Markdown, LaTeX, CSV and Parquet), `figures` (cells to PNG
+and SVG). It must know nothing of torch, Hydra or how a run is made: a row file and `src.record` are
+all it has.
 """

@@ -46,7 +46,11 @@ def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
     compiling: list[tuple[str, Label]] = [
         (name, _plain(f"compile_{name}")) for name in ("backend", "mode", "fullgraph", "dynamic", "cache")
     ]
-    rest: list[tuple[str, Label]] = [(name, _plain(name)) for name in ("device", "threads", "measure")]
+    rest: list[tuple[str, Label]] = [
+        *((name, _plain(name)) for name in ("device", "threads")),
+        ("pinned_cpus", _pinned),
+        *((name, _plain(name)) for name in ("grads", "flush_cache", "measure")),
+    ]
     machine: list[tuple[str, Label]] = [
         ("host", _plain("hostname", "-")),
         ("cpu", _plain("cpu", "-")),
@@ -87,6 +91,12 @@ def _plain(column: str, none: str = "null") -> Label:
         return none if raw is None else fmt.value(raw)
 
     return label
+
+
+def _pinned(cell: Cell) -> str:
+    """Return the CPUs in brackets, as on the command line: a list of labels has commas of its own."""
+    cpus = cell.facts["pinned_cpus"]
+    return "null" if cpus is None else f"[{fmt.value(cpus)}]"
 
 
 def _learning_rate(cell: Cell) -> str:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from src import record, stats
+from src.analysis import explanation, repeats
+from src.analysis.explanation import Explanation
+from src.analysis.repeats import Row, distinct, known
+from src.analysis.traces import Trace, trace_of
 from src.stats import Interval
-
-Row = Mapping[str, Any]
 
 CELL_AXES: tuple[str, ...] = tuple(name for name in record.AXES if name != "seed")
 """Axes that tell cells apart. Rows that differ in the seed alone repeat one cell."""
@@ -23,26 +25,56 @@ CELL_FACTS: tuple[str, ...] = (*CELL_AXES, *record.MACHINE_FACTS)
 
 JSON_AXES = ("optimizer_args", "scheduler_args")
 
-LATER_AXES: Mapping[str, Any] = {"param_groups": "one", "frozen_layers": 0, "layers_without_grad": 0}
-"""Axes that rows of schema version 1 lack, and the value that all those rows were measured with."""
+LATER_AXES: Mapping[str, Any] = {
+    **{"param_groups": "one", "frozen_layers": 0, "layers_without_grad": 0},
+    **{"grads": "fresh", "flush_cache": False},
+}
+"""Axes that rows of schema versions 1 and 2 lack, and the value that all those rows were measured with."""
 
 OK = "ok"
 INVALID = "invalid"
 NOT_TIMED = "not timed"
 TRACED = "traced"
 
+_WITH_ENDS = ("eager_us", "compiled_us", "speedup", "eager_best_us", "speedup_vs_best")
+_ALSO_WITH_ENDS = ("eager_after_compile_us", "eager_before_compile_us")
+
+TOLD_BY_WARNINGS = ("eager_before_compile_us", "throttle_reasons", "cpu_governor")
+"""Columns that the sentence of a warning ends with, for their value to follow."""
+
 ROW_COLUMNS: tuple[str, ...] = (
     *("sweep_id", "run_key", "job", "experiment", "started_at", "config", "parameters", "tensors"),
     *record.AXES,
     *("status", "reason", "stage", "verdict", "verdict_reason", "warnings", "gate", "gate_min_speedup"),
     *("hint", "exclusion", "compiled_path", "eager_path", "parity", "parity_reason", "code_hash"),
-    *(f"{n}{end}" for n in ("eager_us", "compiled_us", "speedup") for end in ("", "_low", "_high")),
-    *(f"eager_after_compile_us{end}" for end in ("", "_low", "_high")),
-    *("min_effect", "trace_steps", "graphs", "recompiles", "recompile_reasons", "compile_s"),
+    *(f"{name}{end}" for name in (*_WITH_ENDS, *_ALSO_WITH_ENDS) for end in ("", "_low", "_high")),
+    *("eager_best", "sequential_eager_us", "sequential_compiled_us", "sequential_speedup"),
+    *("min_effect", "processes", "process_spread", "throttle_reasons", "cpu_governor"),
+    *("trace_steps", "graphs", "recompiles", "recompile_reasons", "compile_s", "compile_warm_s"),
     *("recompile_causes", "recompile_summary", "recompile_limit_hit", "eager_from_step"),
+    *explanation.COLUMNS,
     *record.MACHINE_FACTS,
 )
 """Columns of a row that the analysis reads. The times of the single blocks are not among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The fastest eager implementation of a cell, and the compiled step against it."""
+
+    names: tuple[str, ...]  # of `record.EAGER_PATHS`, each once over the rows
+    us: Interval | None  # us a step
+    speedup: Interval | None  # its time / compiled time
+    verdict: str | None  # on that speedup
+
+
+@dataclass(frozen=True, slots=True)
+class Sequential:
+    """Times as PyTorch's tutorial takes them: one arm after the other, means."""
+
+    eager: Interval | None  # us a step
+    compiled: Interval | None  # us a step
+    speedup: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +82,28 @@ class Cell:
     """What one or more rows say about one thing that was measured."""
 
     facts: Mapping[str, Any]  # axes without the seed, and machine facts
+    parameters: int | None  # number of parameter elements
     outcomes: tuple[str, ...]  # of each row: ok, traced, invalid, not timed, or its status
     reasons: tuple[str, ...]  # why rows are not ok, each once, in words
     verdict: str | None  # of the ok rows; None without one
     eager: Interval | None  # us a step
     compiled: Interval | None  # us a step
     speedup: Interval | None
+    best: Best | None  # None where no row has it
     eager_after_compile: Interval | None  # us a step
+    eager_before_compile: Interval | None  # us a step
     as_published: Interval | None  # eager_after_compile / compiled
+    sequential: Sequential | None
+    processes: tuple[int, ...]  # fresh processes of each row in the numbers, each count once
+    process_spreads: tuple[float, ...]  # spreads that intervals of one process assume, each once
     compile_s: Interval | None  # s; one observation has no interval
-    break_even: Interval | None  # steps; None when nothing is saved
-    trace: "Trace"
+    compile_warm_s: Interval | None  # s, with the cache of an earlier process
+    break_even: Interval | None  # steps that earn back compile_s; None unless the verdict is faster
+    break_even_warm: Interval | None  # steps that earn back compile_warm_s
+    why: Explanation
+    trace: Trace
     warnings: tuple[str, ...]  # names, over the rows in the numbers
+    told: Mapping[str, tuple[Any, ...]]  # values of `TOLD_BY_WARNINGS`, over the rows in the numbers
     failed_gates: tuple[float, ...]  # gate.min_speedup of the rows that failed it
     hints: tuple[str, ...]  # what a reader can do, over all rows
     retested: tuple[str, ...]  # known reasons why the combination cannot work, of rows where it did
@@ -72,32 +114,14 @@ class Cell:
         return self.outcomes.count(OK) or self.outcomes.count(TRACED)
 
     @property
+    def eager_is_best(self) -> bool:
+        """Whether the best eager implementation is the eager arm itself: both then have the same times."""
+        return self.best is not None and self.best.us is not None and self.best.us == self.eager
+
+    @property
     def comparable(self) -> bool:
         """Whether every row is ok, so that the speedup may enter a geomean."""
         return self.outcomes.count(OK) == len(self.outcomes)
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What the traces of a cell's rows say, over all rows with status ok, also where times are invalid.
-
-    Each tuple has every value once, in the order of the rows, without nulls.
-    """
-
-    recompiles: tuple[int, int] | None  # fewest and most
-    graphs: tuple[int, int] | None  # fewest and most
-    steps: tuple[int, ...]  # steps over which they were counted
-    reasons: tuple[str, ...]  # guards that failed, one for each recompile of each row
-    causes: tuple[str, ...]  # what those guards are about, where rows say so
-    summaries: tuple[str, ...]  # one line on the recompiles of a row
-    paths: tuple[str, ...]  # of `record.COMPILED_PATHS`
-    eager_paths: tuple[str, ...]  # of `record.EAGER_PATHS`
-    eager_from: tuple[int, ...]  # first step that ran eager past the recompile limit
-    limit_hit: bool  # in any row
-    nothing_compiled: tuple[bool, ...]  # whether rows compiled no graph with operations
-    parities: tuple[str, ...]  # of `record.PARITIES`
-    parity_reasons: tuple[str, ...]  # of the rows whose parity failed
-    code_hashes: tuple[str, ...]
 
 
 def cells_of(rows: Iterable[Row]) -> tuple[Cell, ...]:
@@ -179,30 +203,70 @@ def _with_machine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _cell(facts: Mapping[str, Any], rows: Sequence[Row]) -> Cell:
     used = [row for row in rows if outcome(row) == OK]
     counted = used or [row for row in rows if outcome(row) == TRACED]
-    speedup = _number(used, "speedup")
-    eager, compiled = _number(used, "eager_us"), _number(used, "compiled_us")
+    speedup = repeats.number(used, "speedup")
+    eager, compiled = repeats.number(used, "eager_us"), repeats.number(used, "compiled_us")
     verdict = _verdict(used, speedup)
-    compile_s = _compile_s(counted)
+    compile_s, warm_s = (repeats.single(counted, name) for name in ("compile_s", "compile_warm_s"))
+    earned_back = [
+        repeats.break_even(eager, compiled, speedup, seconds) if verdict == "faster" else None
+        for seconds in (compile_s, warm_s)
+    ]
     return Cell(
         facts=facts,
+        parameters=next(iter(known(rows, "parameters")), None),
         outcomes=tuple(outcome(row) for row in rows),
-        reasons=_distinct(reason(row) for row in rows if _needs_reason(row)),
+        reasons=distinct(reason(row) for row in rows if _needs_reason(row)),
         verdict=verdict,
         eager=eager,
         compiled=compiled,
         speedup=speedup,
-        eager_after_compile=_number(used, "eager_after_compile_us"),
-        as_published=_as_published(used),
+        best=_best(used),
+        eager_after_compile=repeats.number(used, "eager_after_compile_us"),
+        eager_before_compile=repeats.number(used, "eager_before_compile_us"),
+        as_published=repeats.ratio(used, "eager_after_compile_us", "compiled_us"),
+        sequential=_sequential(used),
+        processes=known(used, "processes"),
+        process_spreads=known(used, "process_spread"),
         compile_s=compile_s,
-        break_even=_break_even(eager, compiled, speedup, compile_s) if verdict == "faster" else None,
-        trace=_trace([row for row in rows if row["status"] == OK]),
-        warnings=_distinct(name for row in counted for name in row["warnings"] or () if name),
-        failed_gates=_distinct(
+        compile_warm_s=warm_s,
+        break_even=earned_back[0],
+        break_even_warm=earned_back[1],
+        why=explanation.explanation(used),
+        trace=trace_of([row for row in rows if row["status"] == OK]),
+        warnings=distinct(name for row in counted for name in row["warnings"] or () if name),
+        told={name: _told(counted, name) for name in TOLD_BY_WARNINGS},
+        failed_gates=distinct(
             row["gate_min_speedup"] for row in used if row["gate"] == "failed" and row["gate_min_speedup"]
         ),
-        hints=_distinct(row["hint"] for row in rows if row["hint"]),
-        retested=_distinct(row["exclusion"] for row in counted if row["exclusion"] and _works(row)),
+        hints=distinct(row["hint"] for row in rows if row["hint"]),
+        retested=distinct(row["exclusion"] for row in counted if row["exclusion"] and _works(row)),
     )
+
+
+def _best(rows: Sequence[Row]) -> Best | None:
+    names = known(rows, "eager_best")
+    if not names:
+        return None
+    speedup = repeats.number(rows, "speedup_vs_best")
+    return Best(
+        names=names,
+        us=repeats.number(rows, "eager_best_us"),
+        speedup=speedup,
+        verdict=None if speedup is None else stats.verdict(speedup, _min_effect(rows)),
+    )
+
+
+def _sequential(rows: Sequence[Row]) -> Sequential | None:
+    speedup = repeats.single(rows, "sequential_speedup")
+    if speedup is None:
+        return None
+    eager, compiled = (repeats.single(rows, f"sequential_{arm}_us") for arm in ("eager", "compiled"))
+    return Sequential(eager, compiled, speedup)
+
+
+def _told(rows: Sequence[Row], name: str) -> tuple[Any, ...]:
+    values = [row[name] for row in rows if row[name] is not None]
+    return distinct(item for value in values for item in (value if isinstance(value, list) else [value]))
 
 
 def _works(row: Row) -> bool:
@@ -210,87 +274,13 @@ def _works(row: Row) -> bool:
     return not doubtful and row["compiled_path"] not in ("never_compiled", "eager_fallback")
 
 
-def _trace(rows: Sequence[Row]) -> Trace:
-    def known(name: str) -> tuple[Any, ...]:
-        return _distinct(row[name] for row in rows if row[name] is not None)
-
-    def listed(name: str) -> tuple[str, ...]:
-        return tuple(text for row in rows for text in row[name] or () if text)
-
-    return Trace(
-        recompiles=_ends(known("recompiles")),
-        graphs=_ends(known("graphs")),
-        steps=known("trace_steps"),
-        reasons=listed("recompile_reasons"),
-        causes=listed("recompile_causes"),
-        summaries=_distinct(row["recompile_summary"] for row in rows if row["recompile_summary"]),
-        paths=known("compiled_path"),
-        eager_paths=known("eager_path"),
-        eager_from=known("eager_from_step"),
-        limit_hit=any(row["recompile_limit_hit"] or row["compiled_path"] == "eager_fallback" for row in rows),
-        nothing_compiled=_distinct(row["graphs"] == 0 for row in rows if row["graphs"] is not None),
-        parities=known("parity"),
-        parity_reasons=_distinct(
-            row["parity_reason"] for row in rows if row["parity"] == "failed" and row["parity_reason"]
-        ),
-        code_hashes=known("code_hash"),
-    )
-
-
-def _ends(counts: Sequence[int]) -> tuple[int, int] | None:
-    return (min(counts), max(counts)) if counts else None
-
-
-def _number(rows: Sequence[Row], name: str) -> Interval | None:
-    """Return a row's own interval, or the geometric mean of several rows with their t interval."""
-    present = [row for row in rows if row[name] is not None]
-    if not present:
-        return None
-    if len(present) == 1:
-        return Interval(present[0][name], present[0][f"{name}_low"], present[0][f"{name}_high"])
-    return stats.log_t_interval([row[name] for row in present])
-
-
-def _compile_s(rows: Sequence[Row]) -> Interval | None:
-    seconds = [row["compile_s"] for row in rows if row["compile_s"]]
-    return stats.log_t_interval(seconds) if seconds else None
-
-
-def _as_published(rows: Sequence[Row]) -> Interval | None:
-    """Return how much faster the compiled step looks against a step that was compiled before."""
-    present = [row for row in rows if row["eager_after_compile_us"]]
-    if len(present) > 1:
-        return stats.log_t_interval([r["eager_after_compile_us"] / r["compiled_us"] for r in present])
-    after, compiled = _number(present, "eager_after_compile_us"), _number(present, "compiled_us")
-    return stats.quotient(after, compiled) if after and compiled else None
-
-
 def _verdict(rows: Sequence[Row], speedup: Interval | None) -> str | None:
     if speedup is None:
         return None
     if len(rows) == 1 and rows[0]["verdict"]:
         return str(rows[0]["verdict"])
-    return stats.verdict(speedup, max(row["min_effect"] or 0.0 for row in rows))
+    return stats.verdict(speedup, _min_effect(rows))
 
 
-def _break_even(
-    eager: Interval | None, compiled: Interval | None, speedup: Interval | None, compile_s: Interval | None
-) -> Interval | None:
-    """Return the steps after which the compile seconds are earned back.
-
-    The interval follows that of the speedup, which is paired and so narrower than the times'.
-    """
-    if eager is None or compiled is None or speedup is None or compile_s is None:
-        return None
-    saved_us = eager.center - compiled.center
-    if saved_us <= 0:
-        return None
-    center = compile_s.center * 1e6 / saved_us
-    if speedup.low is None or speedup.high is None or speedup.low <= 1:
-        return Interval(center, None, None)
-    ends = [compile_s.center * 1e6 / (eager.center * (1 - 1 / s)) for s in (speedup.high, speedup.low)]
-    return Interval(center, min(ends[0], center), max(ends[1], center))
-
-
-def _distinct(items: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys(items))
+def _min_effect(rows: Sequence[Row]) -> float:
+    return max(row["min_effect"] or 0.0 for row in rows)

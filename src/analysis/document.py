@@ -42,6 +42,7 @@ class Grid:
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
     divisible: bool = False  # the columns are alike and may be dealt out over tables below each other
+    grouped: int = 0  # labels, from the first, that a terminal shows once above the lines that share them
 
     @property
     def note_at(self) -> int:

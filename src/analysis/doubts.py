@@ -3,21 +3,74 @@
 from src import record
 from src.analysis import format as fmt
 from src.analysis import recompiles
-from src.analysis.cells import CELL_FACTS, Cell
+from src.analysis.cells import CELL_FACTS, OK, TOLD_BY_WARNINGS, Cell
 from src.analysis.summary import Summary, cell_label
 
 
 def doubts_of(cell: Cell) -> list[str]:
     """Return the doubts about a cell and the hints on it, each as one footnote."""
     doubts = [fmt.shorten(text, 240) for text in cell.reasons]
-    doubts += [_warning(name, cell) for name in cell.warnings if name != "parity_failed"]
+    doubts += warnings_of(cell)
     doubts += parity_failures(cell)
     if cell.trace.recompiles is not None and cell.trace.recompiles[0] != cell.trace.recompiles[1]:
         low, high = cell.trace.recompiles
         doubts.append(f"recompiles differ between the runs of the cell: {low} to {high}")
+    doubts += against_best(cell)
     doubts += recompiles.sentences(cell.trace)
     doubts += [f"gate failed: the speedup is below gate.min_speedup={limit:g}" for limit in cell.failed_gates]
     return doubts + [f"hint: {fmt.shorten(text, 400)}" for text in cell.hints]
+
+
+def warnings_of(cell: Cell) -> list[str]:
+    """Return the warnings that the rows in the numbers carry; parity is told with its reason elsewhere."""
+    return [_warning(name, cell) for name in cell.warnings if name != "parity_failed"]
+
+
+def slower_than_best(cell: Cell) -> str | None:
+    """Return the eager implementation that beats the compiled step, where `slower` does not say it.
+
+    What a reader must not miss: compiling looks like a gain, and a flag of the optimizer gains more.
+    """
+    if cell.best is None or cell.best.verdict != "slower" or cell.verdict in (None, "slower"):
+        return None
+    return " or ".join(map(fmt.plain, cell.best.names))
+
+
+def against_best(cell: Cell) -> list[str]:
+    """Return what the verdict against the best eager implementation is, where nothing else tells it."""
+    best = cell.best
+    if best is None or best.verdict in (None, cell.verdict) or cell.verdict is None or slower_than_best(cell):
+        return []
+    names = " or ".join(map(fmt.plain, best.names))
+    words = str(best.verdict).replace("_", " ")
+    return [f"against the best eager implementation ({names}): {words}"]
+
+
+def intervals(summary: Summary) -> list[str]:
+    """Return what the intervals of rows that stand alone are over: their processes, or one.
+
+    Rows that repeat a cell have an interval over the rows, of which the head of a table tells.
+    """
+    kinds: dict[str, list[str]] = {}
+    for index, cell in enumerate(summary.cells):
+        if cell.outcomes.count(OK) == 1 and cell.processes:
+            kinds.setdefault(_interval(cell), []).append(cell_label(summary.shown, index))
+    if len(kinds) == 1:
+        return [f"{kind}." for kind in kinds]
+    return [f"{kind} ({fmt.listed(where)})." for kind, where in kinds.items()]
+
+
+def _interval(cell: Cell) -> str:
+    (processes,) = cell.processes
+    if processes > 1:
+        return f"Intervals over {processes} fresh processes; times and speedups are geometric means over them"
+    if not any(cell.process_spreads):
+        return "Intervals of one process: they lack the spread over processes"
+    (spread,) = cell.process_spreads
+    return (
+        f"Intervals of one process: those of speedups are widened by an assumed spread of {100 * spread:g} % "
+        "over processes, those of times are not"
+    )
 
 
 def parity_failures(cell: Cell) -> list[str]:
@@ -86,4 +139,11 @@ def _warning(name: str, cell: Cell) -> str:
     meaning = record.WARNINGS.get(name, "a warning this version does not know")
     if name == "eager_left_foreach" and cell.trace.eager_paths:
         meaning += f" (it ran: {', '.join(map(fmt.plain, cell.trace.eager_paths))})"
+    for column in TOLD_BY_WARNINGS:
+        if meaning.endswith(column) and cell.told[column]:
+            meaning += f"={', '.join(map(_told, cell.told[column]))}"
     return f"{fmt.plain(name)}: {meaning}"
+
+
+def _told(value: object) -> str:
+    return fmt.significant(value) if isinstance(value, float) else fmt.shorten(fmt.value(value), 80)

@@ -20,7 +20,19 @@ def time_us(value: float | None) -> str:
         return NONE
     value = _round(value, 3)
     scale, unit = next(((s, u) for s, u in _TIME_UNITS if abs(value) >= s), _TIME_UNITS[-1])
-    return f"{_significant(value / scale, 3)} {unit}"
+    return f"{_digits(value / scale, 3)} {unit}"
+
+
+def significant(value: float | None) -> str:
+    """Return a number with three significant digits, for a column whose title has the unit."""
+    return NONE if value is None else _digits(_round(value, 3), 3)
+
+
+def percent(value: float | None) -> str:
+    """Return a part of one in per cent, without the sign: one decimal below ten, none from there on."""
+    if value is None:
+        return NONE
+    return f"{100 * value:.{1 if 100 * value < 9.95 else 0}f}"
 
 
 def time_s(value: float | None) -> str:
@@ -59,7 +71,7 @@ def count(value: float | None) -> str:
     value = _round(value, 3)
     for scale, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= max(scale, 1e4):
-            return f"{_significant(value / scale, 3)}{suffix}"
+            return f"{_digits(value / scale, 3)}{suffix}"
     return f"{value:.0f}"
 
 
@@ -115,7 +127,7 @@ def _round(number: float, digits: int) -> float:
     return float(f"{number:.{digits}g}")
 
 
-def _significant(number: float, digits: int) -> str:
+def _digits(number: float, digits: int) -> str:
     if number == 0:
         return "0"
     decimals = digits - 1 - math.floor(math.log10(abs(number)))

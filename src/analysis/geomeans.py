@@ -22,6 +22,7 @@ class Geomean:
 
     label: str  # compile and machine axes that vary, empty when none does
     speedup: Interval | None  # the interval is the margin of measuring these cells
+    vs_best: Interval | None  # the same against the best eager implementation; None unless all have it
     covered: int  # workloads in it
     total: int  # workloads that any way of compiling ran on this machine
     note: str  # what was left out and why, empty when nothing was
@@ -51,7 +52,7 @@ def _of_machine(
     place = _label(axes, "machine", machine)
     if len(shared) < 2:
         note = _too_few(len(shared), len(workloads), ways=len(groups))
-        return [Geomean(place, None, len(shared), len(workloads), note)]
+        return [Geomean(place, None, None, len(shared), len(workloads), note)]
     missing = [
         f"{_label(axes, 'workload', key)} ({_why(cells, axes, groups, key)})"
         for key in workloads
@@ -61,6 +62,7 @@ def _of_machine(
         Geomean(
             label=", ".join(filter(None, (_label(axes, "compile", compiling), place))),
             speedup=stats.geomean_interval([_speedup(cells[group[key]]) for key in shared]),
+            vs_best=_vs_best([cells[group[key]] for key in shared]),
             covered=len(shared),
             total=len(workloads),
             note="left out: " + fmt.listed(missing) if missing else "",
@@ -84,6 +86,11 @@ def _speedup(cell: Cell) -> Interval:
     if cell.speedup is None:
         raise ValueError("a comparable cell must have a speedup")
     return cell.speedup
+
+
+def _vs_best(cells: Sequence[Cell]) -> Interval | None:
+    speedups = [cell.best.speedup for cell in cells if cell.best and cell.best.speedup]
+    return stats.geomean_interval(speedups) if len(speedups) == len(cells) else None
 
 
 def _why(

@@ -11,7 +11,7 @@ from src.analysis import format as fmt
 from src.analysis.axes import USUAL, implied
 from src.analysis.cells import OK, TRACED, Cell
 from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
-from src.analysis.doubts import doubts_of, retested, same_kernels
+from src.analysis.doubts import doubts_of, intervals, retested, same_kernels, slower_than_best
 from src.analysis.geomeans import Geomean
 from src.analysis.published import Line as PublishedLine
 from src.analysis.summary import Summary
@@ -28,20 +28,26 @@ def document_of(summary: Summary, filters: Sequence[str] = ()) -> Document:
         remarks = list(dict.fromkeys(f"Geomean of the speedups: {g.note}." for g in summary.geomeans))
     if summary.published:
         grids.append(_published(summary.published, notes))
-    remarks += [*same_kernels(summary), *retested(summary)]
+    remarks += [*intervals(summary), *same_kernels(summary), *retested(summary)]
     return Document(title_of(summary), _head(summary, filters), tuple(grids), tuple(remarks), notes.texts())
 
 
 def outcome_entry(cell: Cell) -> Entry:
-    """Return the verdict, or what became of the rows where there is none or not of all."""
+    """Return the verdict, or what became of the rows where there is none or not of all.
+
+    A compiled step that is slower than the best eager implementation says so beside its verdict.
+    """
     bad = Counter(outcome for outcome in cell.outcomes if outcome != OK)
+    best = slower_than_best(cell)
     if not bad:
-        return tuple(_words(cell.verdict or "-").split(" "))
+        words = _words(cell.verdict or "-").split(" ")
+        return (*words[:-1], f"{words[-1]},", "slower", f"than {best}") if best else tuple(words)
     if len(cell.outcomes) == 1:
         return (_words(next(iter(bad))),)
     ill = [f"{_words(kind)} {n}" for kind, n in bad.items()]
     ill[-1] += f" of {len(cell.outcomes)}"
-    verdict = (_words(cell.verdict) + ",",) if cell.verdict else ()
+    verdict = [_words(cell.verdict) + ","] if cell.verdict else []
+    verdict += ["slower", f"than {best},"] if best else []
     return (*verdict, *(text + "," for text in ill[:-1]), ill[-1])
 
 
@@ -82,10 +88,14 @@ def steps_words(summary: Summary) -> str:
 def _head(summary: Summary, filters: Sequence[str]) -> tuple[str, ...]:
     steps = steps_words(summary)
     words = "Times are medians of a step, with 95 % intervals; speedup is eager / compiled."
+    if _has_best(summary):
+        words = words[:-1] + ", vs best is the fastest eager implementation / compiled."
     if not summary.timed:
         words = "No run has a time that can be used: the table has what the traces found."
     if steps:
         words += f" Recompiles are counted over {steps}."
+    if _has_warm(summary):
+        words += " Compile and break-even steps: with a cold cache / with that of an earlier process."
     if any(cell.outcomes.count(OK) > 1 for cell in summary.cells):
         words += " Where several runs repeat one cell: their geometric mean, with a t interval over the runs."
     return (*selection_head(summary, filters), words)
@@ -108,8 +118,10 @@ def _models(summary: Summary) -> list[str]:
 
 
 _EAGER = Column("eager", ("eager",), number=True)
+_BEST = Column("best eager", ("best", "eager"), number=True)
 _COMPILED = Column("compiled", ("compiled",), number=True)
 _SPEEDUP = Column("speedup", ("speedup",), number=True)
+_VS_BEST = Column("vs best", ("vs best",), number=True)
 _RECOMPILES = Column("recompiles", ("recom-", "piles"), number=True)
 _GRAPHS = Column("graphs", ("graphs",), number=True)
 _COMPILE_S = Column("compile", ("compile",), number=True)
@@ -140,13 +152,16 @@ _Columns = list[tuple[Column, Callable[[Cell], Entry]]]
 
 
 def _timed_columns(summary: Summary) -> _Columns:
+    best = _has_best(summary)
     columns: _Columns = [
         (_EAGER, lambda cell: _with_half_width(fmt.time_us(_center(cell.eager)), cell.eager)),
+        *([(_BEST, _best)] if best else []),
         (_COMPILED, lambda cell: _with_half_width(fmt.time_us(_center(cell.compiled)), cell.compiled)),
         (_SPEEDUP, lambda cell: _ratio(cell.speedup)),
+        *([(_VS_BEST, lambda cell: _ratio(cell.best.speedup if cell.best else None))] if best else []),
         (_RECOMPILES, lambda cell: (fmt.count_range(cell.trace.recompiles),)),
         (_COMPILE_S, _compile_s),
-        (_BREAK_EVEN, lambda cell: _with_half_width(fmt.count(_center(cell.break_even)), cell.break_even)),
+        (_BREAK_EVEN, _break_even),
         *_runs(summary),
     ]
     if {path for cell in summary.cells for path in cell.trace.paths} - {"compiled"}:
@@ -178,8 +193,40 @@ def _runs(summary: Summary) -> _Columns:
     return [(_RUNS, entry)] if repeated else []
 
 
+def _has_best(summary: Summary) -> bool:
+    return any(cell.best for cell in summary.cells)
+
+
+def _has_warm(summary: Summary) -> bool:
+    return any(cell.compile_warm_s for cell in summary.cells)
+
+
+def _best(cell: Cell) -> Entry:
+    if cell.best is None:
+        return (fmt.NONE,)
+    time = _with_half_width(fmt.time_us(_center(cell.best.us)), cell.best.us)
+    return (" or ".join(map(fmt.plain, cell.best.names)), *time)
+
+
 def _compile_s(cell: Cell) -> Entry:
-    return _with_half_width(fmt.time_s(_center(cell.compile_s)), cell.compile_s)
+    cold = _with_half_width(fmt.time_s(_center(cell.compile_s)), cell.compile_s)
+    if cell.compile_warm_s is None:
+        return cold
+    warm = _with_half_width(fmt.time_s(cell.compile_warm_s.center), cell.compile_warm_s)
+    return (*_before_slash(cold), *warm)
+
+
+def _break_even(cell: Cell) -> Entry:
+    """Return the steps from a cold cache, and from a warm one; their intervals are equally wide."""
+    cold = fmt.count(_center(cell.break_even))
+    if cell.break_even_warm is None:
+        return _with_half_width(cold, cell.break_even)
+    warm = fmt.count(cell.break_even_warm.center)
+    return _with_half_width(f"{cold} / {warm}", cell.break_even_warm)
+
+
+def _before_slash(entry: Entry) -> Entry:
+    return (*entry[:-1], f"{entry[-1]} /")
 
 
 def _path(cell: Cell) -> Entry:
@@ -192,15 +239,23 @@ def _some_words(names: Sequence[str]) -> Entry:
 
 
 def _geomeans(geomeans: Sequence[Geomean], notes: Footnotes) -> Grid:
+    best = any(geomean.vs_best for geomean in geomeans)
     lines = tuple(
         Line(
             (geomean.label or "all",),
-            (_ratio(geomean.speedup), (f"{geomean.covered} of {geomean.total}",)),
+            (
+                _ratio(geomean.speedup),
+                *([_ratio(geomean.vs_best)] if best else []),
+                (f"{geomean.covered} of {geomean.total}",),
+            ),
             (notes.add(f"geomean: {geomean.note}"),) if geomean.note else (),
         )
         for geomean in geomeans
     )
-    columns = (_SPEEDUP, Column("workloads", ("workloads",), number=True))
+    columns = (
+        *((_SPEEDUP, _VS_BEST) if best else (_SPEEDUP,)),
+        Column("workloads", ("workloads",), number=True),
+    )
     return Grid("Geomean of the speedups over comparable workloads", ("compiled with",), columns, lines)
 
 
@@ -213,7 +268,8 @@ def _published(published: Sequence[PublishedLine], notes: Footnotes) -> Grid:
         )
         for line in published
     )
-    return Grid("Published and measured", ("what",), (_EAGER, _COMPILED, _SPEEDUP, _RECOMPILES), lines)
+    title = "Published and measured" if any(line.source for line in published) else "Methods of timing"
+    return Grid(title, ("what",), (_EAGER, _COMPILED, _SPEEDUP, _RECOMPILES), lines)
 
 
 def _pair(

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from src.analysis.cells import Cell, Row
+from src.analysis.cells import Cell
+from src.analysis.repeats import Row
 from src.stats import Interval
 
 AS_PUBLISHED = "as-published method (eager step of the optimizer that was compiled)"
+SEQUENTIAL = "sequential method (one arm after the other, means)"
 SEPARATE = "separate arms (eager never compiled)"
 
 
@@ -58,8 +60,11 @@ def experiment_of(rows: Iterable[Row]) -> Experiment:
 
 
 def published_lines(experiment: Experiment, cells: Sequence[Cell], labels: Sequence[str]) -> tuple[Line, ...]:
-    """Return the published values, then ours for each cell; nothing when nothing was published."""
-    if not experiment.published:
+    """Return the published values, then ours for each cell by each method that was measured.
+
+    Nothing where nothing was published and our method is the only one.
+    """
+    if not experiment.published and not any(cell.sequential for cell in cells):
         return ()
     lines = [_published(entry) for entry in experiment.published]
     for cell, label in zip(cells, labels, strict=True):
@@ -94,6 +99,18 @@ def _measured(cell: Cell, label: str) -> list[Line]:
                 cell.eager_after_compile,
                 cell.compiled,
                 cell.as_published,
+                cell.trace.recompiles,
+                "",
+            )
+        )
+    if cell.sequential is not None:
+        times = cell.sequential
+        lines.append(
+            Line(
+                prefix + SEQUENTIAL,
+                times.eager,
+                times.compiled,
+                times.speedup,
                 cell.trace.recompiles,
                 "",
             )

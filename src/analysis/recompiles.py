@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from src.analysis import format as fmt
-from src.analysis.cells import Trace
 from src.analysis.document import NUMBER
+from src.analysis.traces import Trace
 from src.record import OTHER_CAUSE
 
 

@@ -7,8 +7,9 @@ from src import record, store
 from src.analysis import format as fmt
 from src.analysis import text
 from src.analysis.axes import axes_of
-from src.analysis.cells import Row, cells_of
+from src.analysis.cells import cells_of
 from src.analysis.grid import document_of
+from src.analysis.repeats import Row
 from src.analysis.selection import SelectionError, select
 from src.analysis.summary import summarize
 

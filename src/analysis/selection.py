@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from src import record, store
 from src.analysis import format as fmt
-from src.analysis.cells import ROW_COLUMNS, Row, with_later_axes
+from src.analysis.cells import ROW_COLUMNS, with_later_axes
+from src.analysis.repeats import Row
 
 _PREFIX = "sweep="
 
@@ -81,7 +82,9 @@ def condition(text: str) -> Condition:
         raise SelectionError(f"--where {text}: there is no column {name!r}, some are: {hint}")
     if types[name] not in (pa.string(), pa.int64(), pa.bool_()):
         raise SelectionError(f"--where {text}: {name} must be a column of text, whole numbers or true/false")
-    return Condition(name, tuple(_parsed(text, types[name], value) for value in listed.split(",")), text)
+    # A list of CPUs is one value, whatever its commas.
+    values = [listed.strip("[]")] if name == "pinned_cpus" else listed.split(",")
+    return Condition(name, tuple(_parsed(text, types[name], value) for value in values), text)
 
 
 def _parsed(text: str, kind: pa.DataType, value: str) -> Any:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from src.analysis.axes import Axis, axes_of, implied
-from src.analysis.cells import Cell, Row, cells_of
+from src.analysis.cells import Cell, cells_of
 from src.analysis.geomeans import Geomean, geomeans_of
 from src.analysis.published import Line, experiment_of, published_lines
+from src.analysis.repeats import Row
 
 
 @dataclass(frozen=True, slots=True)

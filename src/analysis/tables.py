@@ -2,12 +2,14 @@
 
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv
 
 from src import record
+from src.analysis import explanation
 from src.analysis.cells import CELL_FACTS, Cell
 from src.analysis.document import Document, Grid, Line
 from src.analysis.summary import Summary
@@ -131,20 +133,30 @@ def to_table(summary: Summary) -> pa.Table:
     fields = [(name, types[name]) for name in CELL_FACTS]
     fields += [("runs", pa.int64()), ("runs_used", pa.int64())]
     fields += [(name, pa.string()) for name in ("outcome", "verdict", "reasons", "warnings")]
+    fields += [(name, pa.string()) for name in ("eager_best", "verdict_vs_best", "processes")]
     for name in _INTERVALS:
         fields += [(f"{name}{end}", pa.float64()) for end in ("", "_low", "_high")]
     fields += [(f"{name}{end}", pa.int64()) for name in ("recompiles", "graphs") for end in ("_low", "_high")]
     fields += [(name, pa.string()) for name in _texts(summary.cells[0])]
+    fields += [
+        (name, pa.string() if name.endswith("_bound") else types[name]) for name in explanation.COLUMNS
+    ]
     return pa.Table.from_pylist([_numbers(cell) for cell in summary.cells], schema=pa.schema(fields))
 
 
-_INTERVALS = {
-    "eager_us": "eager",
-    "compiled_us": "compiled",
-    "speedup": "speedup",
-    "eager_after_compile_us": "eager_after_compile",
-    "compile_s": "compile_s",
-    "break_even_steps": "break_even",
+_INTERVALS: dict[str, Callable[[Cell], Interval | None]] = {
+    "eager_us": lambda cell: cell.eager,
+    "compiled_us": lambda cell: cell.compiled,
+    "speedup": lambda cell: cell.speedup,
+    "eager_best_us": lambda cell: cell.best.us if cell.best else None,
+    "speedup_vs_best": lambda cell: cell.best.speedup if cell.best else None,
+    "eager_after_compile_us": lambda cell: cell.eager_after_compile,
+    "eager_before_compile_us": lambda cell: cell.eager_before_compile,
+    "sequential_speedup": lambda cell: cell.sequential.speedup if cell.sequential else None,
+    "compile_s": lambda cell: cell.compile_s,
+    "compile_warm_s": lambda cell: cell.compile_warm_s,
+    "break_even_steps": lambda cell: cell.break_even,
+    "break_even_warm_steps": lambda cell: cell.break_even_warm,
 }
 
 
@@ -157,6 +169,9 @@ def _numbers(cell: Cell) -> dict[str, Any]:
         "runs_used": cell.used,
         "outcome": "; ".join(dict.fromkeys(cell.outcomes)),
         "verdict": cell.verdict,
+        "eager_best": "; ".join(cell.best.names) if cell.best else None,
+        "verdict_vs_best": cell.best.verdict if cell.best else None,
+        "processes": "; ".join(map(str, cell.processes)) or None,
         "reasons": "; ".join(cell.reasons) or None,
         "warnings": "; ".join(cell.warnings) or None,
         "recompiles_low": low,
@@ -164,11 +179,21 @@ def _numbers(cell: Cell) -> dict[str, Any]:
         "graphs_low": fewest,
         "graphs_high": most,
         **{name: "; ".join(dict.fromkeys(texts)) or None for name, texts in _texts(cell).items()},
+        **_explained(cell),
     }
-    for name, field in _INTERVALS.items():
-        interval: Interval | None = getattr(cell, field)
+    for name, of in _INTERVALS.items():
+        interval = of(cell)
         if interval is not None:
             row |= {name: interval.center, f"{name}_low": interval.low, f"{name}_high": interval.high}
+    return row
+
+
+def _explained(cell: Cell) -> dict[str, Any]:
+    """Return the columns that explain the times; the numbers of several rows are put together."""
+    row: dict[str, Any] = {name: getattr(cell.why, name) for name in explanation.OF_STEP}
+    for arm, facts in cell.why.arms.items():
+        row |= {f"{arm}_{end}": getattr(facts, end) for end in explanation.OF_ARM if end != "bound"}
+        row[f"{arm}_bound"] = "; ".join(facts.bounds) or None
     return row
 
 
@@ -186,8 +211,8 @@ def _texts(cell: Cell) -> dict[str, tuple[str, ...]]:
     }
 
 
-def to_csv(summary: Summary) -> str:
-    """Return `to_table` as CSV; null is an empty field."""
+def to_csv(table: pa.Table) -> str:
+    """Return a table of numbers as CSV; null is an empty field."""
     buffer = io.BytesIO()
-    csv.write_csv(to_table(summary), buffer)
+    csv.write_csv(table, buffer)
     return buffer.getvalue().decode()

@@ -1,8 +1,10 @@
 """A document as plain text for a terminal of a given width.
 
 A table takes the first layout that fits: a line for each cell; intervals below their numbers; the
-axes below each other as well; the axes on a line of their own above the numbers. Nothing is cut
-off: a terminal too narrow for all four wraps the lines itself.
+axes below each other as well; the axes on a line of their own above the numbers; there also the ends
+of an interval below each other. Where none fits, the columns of the last are dealt out over tables
+below each other, with space between them. Nothing is cut off: a terminal too narrow for a column wraps
+the lines itself.
 """
 
 import textwrap
@@ -14,6 +16,8 @@ from rich.cells import cell_len
 from src.analysis.document import Document, Grid
 
 _LABEL_ROOM = 24  # stacked labels may wrap, but not in less room than this
+_WORDS_ROOM = 16  # width above which words in a narrow column go over several lines
+_NUMBER_ROOM = 8  # the same for an interval in the narrowest layout: one of its ends
 
 
 def render(document: Document, width: int, *, unicode: bool = True) -> str:
@@ -66,6 +70,7 @@ class _Layout:
     titles: list[Item]
     rows: list[list[Item]]
     heads: list[str]  # a line above the titles and above each row, empty when labels are columns
+    grouped: bool = False  # rows without a head belong to the head before them
 
     def widths(self) -> list[int]:
         """Return the width of each column."""
@@ -86,29 +91,79 @@ def _table(grid: Grid, width: int, *, unicode: bool) -> str:
         grid = _ascii_grid(grid)
     if grid.divisible:
         return "\n\n".join("\n".join(_drawn(b, [False] * len(b.titles), width)) for b in _blocks(grid, width))
-    for layout in _layouts(grid, width):
-        if layout.width() <= width:
-            break
+    heads, grid = _parted(grid, width) if grid.grouped else ([""] * (1 + len(grid.lines)), grid)
     numbers = [column.number for column in grid.columns]
-    return "\n".join(_drawn(layout, [False] * (len(layout.titles) - len(numbers)) + numbers, width))
+    layouts = list(_layouts(grid, heads, width))
+    for layout in layouts:
+        labels = len(layout.titles) - len(numbers)
+        if layout.width() <= width:
+            return "\n".join(_drawn(layout, [False] * labels + numbers, width))
+    # Over several tables there is room again: the first of the layouts of this kind with space between.
+    same = [each for each in layouts if each.gap == 2 and len(each.titles) == len(layout.titles)]
+    airy = next((each for each in same if max(each.widths()) <= width), same[-1])
+    parts = _dealt(airy, [False] * labels + numbers, labels, width)
+    return "\n\n".join("\n".join(_drawn(part, n, width)) for part, n in parts)
 
 
-def _layouts(grid: Grid, width: int) -> Iterator[_Layout]:
-    """Return the layouts from the widest to the narrowest."""
-    no_heads = [""] * (1 + len(grid.lines))
+def _parted(grid: Grid, width: int) -> tuple[list[str], Grid]:
+    """Return the heads of the groups, each at its first line, and the grid without what they say."""
+
+    def head(labels: Sequence[str]) -> str:
+        return _wrapped(", ".join(labels[: grid.grouped]), width)
+
+    heads = [head(line.labels) for line in grid.lines]
+    firsts = [h if i == 0 or h != heads[i - 1] else "" for i, h in enumerate(heads)]
+    lines = tuple(replace(line, labels=line.labels[grid.grouped :]) for line in grid.lines)
+    rest = replace(grid, label_titles=grid.label_titles[grid.grouped :], lines=lines)
+    return [head(grid.label_titles), *firsts], rest
+
+
+def _dealt(
+    layout: _Layout, numbers: Sequence[bool], labels: int, width: int
+) -> Iterator[tuple[_Layout, list[bool]]]:
+    """Return layouts that each have the labels and some of the other columns, and which are numbers.
+
+    As few as fit the width, and then about equally wide: none has a column that could stand with others.
+    """
+    widths = layout.widths()
+    beside = sum(w + layout.gap for w in widths[:labels])
+
+    def parts(room: int) -> list[list[int]]:
+        found: list[list[int]] = [[]]
+        for column in range(labels, len(widths)):
+            taken = sum(widths[i] + layout.gap for i in found[-1])
+            if found[-1] and beside + taken + widths[column] > room:
+                found.append([])
+            found[-1].append(column)
+        return found
+
+    fewest = len(parts(width))
+    room = next(room for room in range(1, width + 1) if len(parts(room)) <= fewest)
+    for part in parts(room):
+        kept = [*range(labels), *part]
+        rows = [[row[i] for i in kept] for row in layout.rows]
+        yield replace(layout, titles=[layout.titles[i] for i in kept], rows=rows), [numbers[i] for i in kept]
+
+
+def _layouts(grid: Grid, groups: list[str], width: int) -> Iterator[_Layout]:
+    """Return the layouts from the widest to the narrowest; `groups` are heads that all of them have."""
     labels = [[[label] for label in line.labels] for line in grid.lines]
     titles = [[title] for title in grid.label_titles]
+    grouped = grid.grouped > 0
 
     one_line = [[[" ".join(parts)] for parts in line.entries] for line in grid.lines]
     rows = [label + entries for label, entries in zip(labels, one_line, strict=True)]
-    yield _Layout(2, titles + [[c.title] for c in grid.columns], rows, no_heads)
+    yield _Layout(2, titles + [[c.title] for c in grid.columns], rows, groups, grouped)
 
     entries = [[_narrow(parts) for parts in line.entries] for line in grid.lines]
     narrow = [list(c.narrow) for c in grid.columns]
     rows = [label + items for label, items in zip(labels, entries, strict=True)]
-    yield _Layout(2, titles + narrow, rows, no_heads)
+    yield _Layout(2, titles + narrow, rows, groups, grouped)
+    if grouped:
+        yield _Layout(1, titles + narrow, rows, groups, grouped)
+        return
 
-    numbers = _Layout(2, narrow, entries, no_heads)
+    numbers = _Layout(2, narrow, entries, groups)
     widest = max((cell_len(label) for line in grid.lines for label in line.labels), default=0)
     room = width - numbers.width() - numbers.gap
     if grid.label_titles and room >= min(widest, _LABEL_ROOM):
@@ -116,13 +171,19 @@ def _layouts(grid: Grid, width: int) -> Iterator[_Layout]:
             [part for label in line.labels for part in _lines(label, room, "  ")] for line in grid.lines
         ]
         rows = [[label, *items] for label, items in zip(stacked, entries, strict=True)]
-        yield _Layout(2, [list(grid.label_titles), *narrow], rows, no_heads)
+        yield _Layout(2, [list(grid.label_titles), *narrow], rows, groups)
 
     heads = [
         _wrapped(", ".join(names), width) for names in (grid.label_titles, *(x.labels for x in grid.lines))
     ]
     for gap in (2, 1):
         yield _Layout(gap, narrow, entries, heads)
+    narrowest = [
+        [_narrow(parts, ends=c.number) for c, parts in zip(grid.columns, line.entries, strict=True)]
+        for line in grid.lines
+    ]
+    for gap in (2, 1):
+        yield _Layout(gap, narrow, narrowest, heads)
 
 
 def _blocks(grid: Grid, width: int) -> Iterator[_Layout]:
@@ -170,8 +231,11 @@ def _mark(notes: Sequence[int]) -> str:
     return f"[{', '.join(map(str, notes))}]"
 
 
-def _narrow(parts: Sequence[str]) -> Item:
-    return [line for text in parts for line in _lines(text, 16, "")]
+def _narrow(parts: Sequence[str], *, ends: bool = False) -> Item:
+    """Return an entry in lines; with `ends` those of an interval are below each other."""
+    if not ends:
+        return [line for text in parts for line in _lines(text, _WORDS_ROOM, "")]
+    return [line for text in parts for line in textwrap.wrap(text, _NUMBER_ROOM, break_long_words=False)]
 
 
 def _ascii_grid(grid: Grid) -> Grid:
@@ -203,7 +267,7 @@ def _drawn(layout: _Layout, numbers: Sequence[bool], width: int) -> Iterator[str
     yield from lines(layout.titles, bottom=True)
     yield "─" * min(layout.width(), width)
     for i, (head, row) in enumerate(zip(layout.heads[1:], layout.rows, strict=True)):
-        if tall and i > 0:
+        if i > 0 and (head if layout.grouped else tall):
             yield ""
         if head:
             yield head

@@ -1,5 +1,6 @@
 """Arms: ways of taking the same step, each with its own objects, all timed by the same code."""
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,11 +8,15 @@ import torch
 from torch.utils.benchmark import Timer
 
 from src.bench import workload
+from src.bench.flush import Flush
 from src.bench.workload import Workload
 from src.spec import CompileSpec, RunSpec
 
 TUTORIAL_WARM_UPS = 5
 """Calls of the compiled step before PyTorch's tutorial times the eager step of the same object."""
+
+Block = Callable[[int], float]
+"""Takes that many steps and returns how many seconds they took."""
 
 
 @dataclass
@@ -21,8 +26,7 @@ class Arm:
     workload: Workload
     step: Callable[[], None]
     """What is timed."""
-    block: Callable[[int], float]
-    """Takes that many steps and returns how many seconds they took."""
+    block: Block
     steps_taken: int = 0
     """Steps since the optimizer was made."""
 
@@ -35,13 +39,13 @@ class Arm:
 def eager(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm:
     """Return the optimizer as configured, never compiled."""
     built = workload.build(spec, device)
-    return _arm(built, built.step, now)
+    return _arm(spec, built, built.step, now)
 
 
 def compiled(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm:
     """Return the arm whose step is compiled; with backend `none` it is a second eager arm."""
     built = workload.build(spec, device)
-    return _arm(built, _compile(built.step, spec.compile), now)
+    return _arm(spec, built, _compile(built.step, spec.compile), now)
 
 
 def eager_after_compile(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm:
@@ -59,9 +63,18 @@ def eager_after_compile(spec: RunSpec, device: torch.device, now: Callable[[], f
     for _ in range(TUTORIAL_WARM_UPS):
         step()
     built.settle()
-    arm = _arm(built, built.step, now)
+    arm = _arm(spec, built, built.step, now)
     arm.steps_taken = TUTORIAL_WARM_UPS
     return arm
+
+
+def sequential_us(step: Callable[[], None], now: Callable[[], float]) -> float:
+    """Return the time of a step in us as PyTorch's tutorial takes it: by itself, the mean of a while.
+
+    `Timer.blocked_autorange().mean`; but with the thread count of the run, since the tutorial's
+    default of one thread recompiles the step inside the timing.
+    """
+    return float(_timer(step, now).blocked_autorange().mean * 1e6)
 
 
 def _compile(step: Callable[[], None], how: CompileSpec) -> Callable[[], None]:
@@ -76,19 +89,72 @@ def _compile(step: Callable[[], None], how: CompileSpec) -> Callable[[], None]:
     )
 
 
-def _arm(built: Workload, step: Callable[[], None], now: Callable[[], float]) -> Arm:
-    """Return an arm; whatever the step, it is timed by this code.
-
-    The thread count is handed to Timer because its default of 1 thread changes a guard of the
-    compiled step and recompiles it inside the timing. Timer turns off garbage collection, takes
-    `max(2, steps // 100)` untimed steps first, and reads the clock at both ends of the block.
-    """
-    timer = Timer("step()", timer=now, globals={"step": step}, num_threads=torch.get_num_threads())
+def _arm(spec: RunSpec, built: Workload, step: Callable[[], None], now: Callable[[], float]) -> Arm:
+    """Return an arm; whatever the step, it is timed by this code."""
+    if spec.measure.grads == "static":
+        built.fix_gradients()
+    if spec.measure.flush_cache:
+        timed = _each_by_itself(step, Flush(built.parameters[0].device), now)
+    else:
+        timed = _one_after_the_other(step, now)
 
     def block(steps: int) -> float:
-        seconds = float(timer.timeit(steps).raw_times[0])
-        arm.steps_taken += steps + max(2, steps // 100)
+        if spec.measure.grads == "fresh":
+            built.renew_gradients()
+        seconds = timed(steps)
+        arm.steps_taken += steps + _untimed(steps)
         return seconds
 
     arm = Arm(built, step, block)
     return arm
+
+
+def _untimed(steps: int) -> int:
+    """Return how many steps precede the timed ones of a block, as `Timer.timeit` has it."""
+    return max(2, steps // 100)
+
+
+def _timer(step: Callable[[], None], now: Callable[[], float]) -> Timer:
+    """Return torch's timer of a step.
+
+    The thread count is handed to it because its default of 1 thread changes a guard of the compiled
+    step and recompiles it inside the timing.
+    """
+    return Timer("step()", timer=now, globals={"step": step}, num_threads=torch.get_num_threads())
+
+
+def _one_after_the_other(step: Callable[[], None], now: Callable[[], float]) -> Block:
+    """Return a block of steps between two looks at the clock.
+
+    Timer turns off garbage collection, takes `_untimed` steps first, and reads the clock at both
+    ends of the block.
+    """
+    timer = _timer(step, now)
+    return lambda steps: float(timer.timeit(steps).raw_times[0])
+
+
+def _each_by_itself(step: Callable[[], None], flush: Callable[[], None], now: Callable[[], float]) -> Block:
+    """Return a block in which the caches are emptied before every step, outside of its time.
+
+    The clock waits for the device at both ends of every step, so that a step has the whole of its
+    launch latency: the steps of such a block do not overlap as those of a loop do.
+    """
+
+    def block(steps: int) -> float:
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            for _ in range(_untimed(steps)):
+                step()
+            seconds = 0.0
+            for _ in range(steps):
+                flush()
+                start = now()
+                step()
+                seconds += now() - start
+            return seconds
+        finally:
+            if collecting:
+                gc.enable()
+
+    return block

@@ -1,8 +1,11 @@
-"""What happens in a run's own process: prepare, build, trace, parity, warm up, time.
+"""What happens in a run's processes: prepare, build, trace, parity, warm up, time, explain.
 
-Facts are reported as soon as they are known, so that a run that dies later keeps them.
+Facts are reported as soon as they are known, so that a run that dies later keeps them. The first
+process of a run does everything; those that repeat it only compile and time.
 """
 
+import gc
+import json
 import random
 import sys
 import time
@@ -11,21 +14,42 @@ from typing import Any
 
 import torch
 
-from src.bench import arms, hints, judge, machine, optimizer, parameters, parity, path, torch_private, trace
-from src.bench import workload as workloads
+from src.bench import (
+    arms,
+    comparison,
+    explanation,
+    gpu_state,
+    hints,
+    implementations,
+    judge,
+    machine,
+    optimizer,
+    path,
+    torch_private,
+    trace,
+)
 from src.bench.arms import Arm
-from src.bench.timing import Plan, Timing, WarmUpPlan, time_arms, warm_up
+from src.bench.timing import Plan, WarmUpPlan, time_arms, time_one, warm_up
 from src.bench.torch_private import Compilation
-from src.bench.workload import Workload
+from src.bench.workload import Workload, all_finite
 from src.spec import RunSpec
+from src.timings import ProcessTimes, Repeat
 
 Report = Callable[[str, Any], None]
-"""Takes a kind (`stage` or `facts`) and its value."""
+"""Takes a kind and its value: `stage`, `facts`, `times` of this process, or `warm`, the seconds of a
+compile that found the cache of another process."""
 
 Clock = Callable[[], float]
 
-_REFERENCE_BYTES = 8 * 8
-"""Memory of the reference per parameter element, with states and temporaries, in bytes."""
+BEFORE_COMPILE_BLOCKS = 8
+"""Blocks of the eager arm before anything is compiled: six have an interval."""
+
+WARM_UP_STEPS = {"cpu": 1100, "cuda": 100}
+"""Steps of every arm before it is timed: on a CPU beyond 0.9**step = 0 in float32, which slows a
+compiled Adam step down (docs/method.md, The first thousand steps)."""
+
+LONGEST_WAIT = 15.0
+"""Seconds to wait before the timing for processes that torch has started."""
 
 _CHOICES = ("foreach", "fused")
 """Flags of an optimizer; either one, even false, keeps torch from choosing the implementation
@@ -33,26 +57,20 @@ _CHOICES = ("foreach", "fused")
 
 
 def measure(spec: RunSpec, report: Report) -> None:
-    """Measure one run and report its columns.
+    """Measure one run and report its columns, and its times if it is timed.
 
     Raises:
         refusal.Unsupported, refusal.Excluded: the run cannot work here.
         SpecError: a dotted path of the configuration names nothing that can be used.
         Whatever torch raises while it builds, compiles or steps.
     """
-    report("stage", "prepare")
-    if spec.threads is not None:
-        torch.set_num_threads(spec.threads)
-    device = machine.resolve_device(spec.device)
-    run = _Run(spec, device, report)
-    run.tell({"device": device.type} | machine.facts(spec, device))
-    run.tell({"exclusion": machine.known_exclusion(spec, device)})
-    machine.check_can_run(spec, device)
-    if spec.compile.logs:
-        torch_private.start_log(spec.compile.logs)
-
+    run = _prepared(spec, report)
     report("stage", "build")
-    run.build()
+    run.build_eager()
+    if spec.measure.timed:
+        report("stage", "time before compiling")
+        run.time_before_compiling()
+        run.try_implementations()
     report("stage", "trace of the compiled arm")
     run.trace_compiled()
     report("stage", "trace of the eager arm")
@@ -69,53 +87,132 @@ def measure(spec: RunSpec, report: Report) -> None:
     if spec.measure.timed:
         report("stage", "time")
         run.time()
-    else:
-        run.tell(judge.judge(run.conduct()))
+    run.tell(judge.judge(run.conduct()))
     run.tell({"hint": hints.hint(spec, run.columns)})
+    if spec.measure.timed and spec.measure.explain:
+        report("stage", "explain")
+        run.explain()
+
+
+def measure_again(repeat: Repeat, report: Report) -> None:
+    """Compile and time a run that another process has measured, and report its times.
+
+    Reports how long the warm compile took, too: the cache has what the first process compiled.
+
+    Raises:
+        As `measure` does.
+    """
+    run = _prepared(repeat.spec, report, first=False)
+    report("stage", "build")
+    run.build_eager()
+    report("stage", "time before compiling")
+    run.time_before_compiling()
+    run.best = repeat.eager_best
+    run.columns["eager_path"] = repeat.eager_path
+    report("stage", "trace of the compiled arm")
+    run.trace_compiled()
+    run.settle()
+    report("stage", "warm-up")
+    run.warm_up()
+    report("stage", "time")
+    run.time()
+
+
+def compile_again(spec: RunSpec, report: Report) -> None:
+    """Compile a run that another process has measured, and report how long that took.
+
+    Raises:
+        As `measure` does.
+    """
+    run = _prepared(spec, report, first=False)
+    report("stage", "compile")
+    run.compile_again()
+
+
+def _prepared(spec: RunSpec, report: Report, *, first: bool = True) -> "_Run":
+    report("stage", "prepare")
+    machine.pin(spec.cpus)
+    if spec.threads is not None:
+        torch.set_num_threads(spec.threads)
+    elif spec.cpus is not None:
+        # torch counted the CPUs when it was loaded, in a process that was not pinned.
+        torch.set_num_threads(len(spec.cpus))
+    device = machine.resolve_device(spec.device)
+    run = _Run(spec, device, report, first=first)
+    if first:
+        run.tell({"device": device.type} | machine.facts(spec, device))
+        run.tell({"exclusion": machine.known_exclusion(spec, device)})
+        machine.check_can_run(spec, device)
+    if spec.compile.logs:
+        torch_private.start_log(spec.compile.logs)
+    return run
 
 
 class _Run:
-    """The arms of a run, what is known of them, and the stages in their order."""
+    """The arms of a run in one process, what is known of them, and the stages in their order."""
 
-    def __init__(self, spec: RunSpec, device: torch.device, report: Report) -> None:
+    def __init__(self, spec: RunSpec, device: torch.device, report: Report, *, first: bool) -> None:
         self.spec = spec
         self.columns: dict[str, Any] = {}
+        self.best: str | None = None
+        """Name of the fastest eager implementation; None when it is not asked for."""
         self._device = device
         self._report = report
+        self._first = first
         self._now = _clock(device)
         self._compiles = spec.compile.backend != "none"
         self._arms: dict[str, Arm] = {}
+        self._traced_eager: Arm | None = None
         self._traced: trace.Trace | None = None
         self._later: list[Compilation] = []
         self._rates: dict[str, list[tuple[float, ...]]] = {"eager": [], "compiled": []}
+        self._before_us: tuple[float, ...] = ()
+        self._us: dict[str, float] = {}
         self._warm = True
-        self._gradients_written = False
         self._draws_random = False
-        self._reference_taken = False
+        self._comparison = comparison.Comparison()
         self._eager_compiled = False
 
     def tell(self, columns: dict[str, Any]) -> None:
-        """Report columns, and remember them."""
+        """Report columns, and remember them; a process that repeats a run only remembers."""
         self.columns |= columns
-        self._report("facts", columns)
+        if self._first:
+            self._report("facts", columns)
 
-    def build(self) -> None:
-        """Build the arms that are there from the start."""
-        spec, device, now = self.spec, self._device, self._now
-        self._arms = {"eager": arms.eager(spec, device, now), "compiled": arms.compiled(spec, device, now)}
-        made = self._arms["compiled"].workload
-        self.tell(
-            {
-                "parameters": sum(p.numel() for p in made.parameters),
-                "tensors": len(made.parameters),
-                "compiled_capturable_before": optimizer.capturable(made.optimizer),
-                "compiled_step_device_before": optimizer.step_device(made.optimizer),
-            }
-        )
+    def build_eager(self) -> None:
+        """Build the eager arm, which is there before anything is compiled."""
+        made = self._arms["eager"] = arms.eager(self.spec, self._device, self._now)
+        parameters = made.workload.parameters
+        self.tell({"parameters": sum(p.numel() for p in parameters), "tensors": len(parameters)})
+
+    def time_before_compiling(self) -> None:
+        """Warm up the eager arm and time some blocks of it.
+
+        torch's wrappers around its optimizers cost a few us more in every eager step once anything
+        was compiled in the process (torch/_dynamo/eval_frame.py, `TorchPatcher`).
+        """
+        eager = self._arms["eager"]
+        eager.workload.settle()
+        warm_up(eager.block, lambda: 0, self._warm_up_plan(eager), self._now)
+        self._before_us = time_one(
+            eager.block, self.spec.measure.min_block_seconds, BEFORE_COMPILE_BLOCKS
+        ).block_us
+        self._eager_compiled = any(c.has_graph for c in torch_private.drain())
+
+    def try_implementations(self) -> None:
+        """Find out which eager implementation is the fastest, if that is asked for."""
+        spec = self.spec
+        if "eager_best" not in spec.measure.arms:
+            return
+        running = path.take(self._arms["eager"].take_step).implementation()
+        trials = implementations.trial(spec, self._device, self._now)
+        self.best = trials.fastest or running
+        told = json.dumps({name: round(us, 3) for name, us in trials.us.items()}) if trials.us else None
+        self.tell({"eager_path": running, "eager_best": self.best, "eager_trials": told})
 
     def trace_compiled(self) -> None:
         """Take the first steps of the compiled arm; what they compiled is told even if one raises."""
-        arm = self._arms["compiled"]
+        arm = self._build_compiled()
         recorder = trace.Recorder(inductor=self.spec.compile.backend == "inductor")
         try:
             recorder.take(arm.take_step, self.spec.measure.trace_steps, self._now, self._before("compiled"))
@@ -124,87 +221,112 @@ class _Run:
             self._tell_compile(self._traced.facts())
             self.tell({"lr_trajectory": [rates[0] for rates in self._rates["compiled"]]})
         self.tell(_state_of("compiled", arm.workload))
+        if not self._first and self._compiles:
+            self._report("warm", self._traced.facts()["compile_s"])
+
+    def compile_again(self) -> None:
+        """Take the first step of the compiled arm, and report how long it took."""
+        arm = self._build_compiled()
+        start = self._now()
+        arm.take_step()
+        self._report("warm", self._now() - start)
+
+    def _build_compiled(self) -> Arm:
+        made = self._arms["compiled"] = arms.compiled(self.spec, self._device, self._now)
+        self.tell(
+            {
+                "compiled_capturable_before": optimizer.capturable(made.workload.optimizer),
+                "compiled_step_device_before": optimizer.step_device(made.workload.optimizer),
+            }
+        )
+        return made
 
     def trace_eager(self) -> None:
-        """Let the eager arm follow, so that both are equally far."""
-        arm, before_step = self._arms["eager"], self._before("eager")
+        """Let an eager arm take the same steps, so that both are equally far.
+
+        The one that is timed has taken others already, so that a timed run makes one more for this.
+        """
+        timed = self.spec.measure.timed
+        arm = arms.eager(self.spec, self._device, self._now) if timed else self._arms["eager"]
+        before_step = self._before("eager", arm)
         generators = _random_states(self._device)
         for _ in range(self.spec.measure.trace_steps):
             before_step()
             arm.take_step()
         self._draws_random = generators != _random_states(self._device)
-        self._eager_compiled = any(c.has_graph for c in torch_private.drain())
+        self._eager_compiled |= any(c.has_graph for c in torch_private.drain())
+        self._traced_eager = arm
         self.tell(_state_of("eager", arm.workload))
         self.tell({"lr_equal": self._rates["eager"] == self._rates["compiled"]})
 
-    def _before(self, name: str) -> Callable[[], None]:
+    def _before(self, name: str, arm: Arm | None = None) -> Callable[[], None]:
         """Return what precedes each step of an arm's trace, outside its time."""
-        workload, rates = self._arms[name].workload, self._rates[name]
+        workload, rates = (arm or self._arms[name]).workload, self._rates[name]
+        fresh = self.spec.measure.grads == "fresh"
 
         def before_step() -> None:
+            if fresh:
+                workload.renew_gradients()
             workload.refill()
             rates.append(workload.learning_rates())
 
         return before_step
 
     def compare(self) -> None:
-        """Compare the arms with each other and with a reference."""
-        spec, eager = self.spec, self._arms["eager"].workload
-        needed, free = 2 * parameters.size_bytes(spec.model), machine.free_bytes(self._device)
-        if self._draws_random:
-            # Inductor draws from a generator of its own, so that no two arms draw alike.
-            self.tell({"parity_reason": "not compared: the step draws random numbers"})
-            return
-        if needed > free:
-            self.tell({"parity_reason": f"not compared: needs {needed} bytes, {free} are free"})
-            return
-        start = parameters.make(spec, self._device)
-        self._gradients_written = eager.gradients is None and parity.changed_gradients(start, eager)
-        reference = self._reference()
-        self._reference_taken = reference is not None
-        self.tell(
-            parity.compare(
-                start,
-                eager,
-                self._arms["compiled"].workload,
-                reference,
-                (self._rates["eager"], self._rates["compiled"]),
-            )
+        """Compare the traced arms with each other and with a reference."""
+        assert self._traced_eager is not None  # noqa: S101  # for the type checker
+        self._comparison = comparison.compare(
+            self.spec,
+            self._device,
+            (self._traced_eager.workload, self._arms["compiled"].workload),
+            (self._rates["eager"], self._rates["compiled"]),
+            draws_random=self._draws_random,
         )
-
-    def _reference(self) -> Workload | None:
-        """Return eager steps in float64, None where they do not fit or cannot be taken.
-
-        Some optimizers refuse float64, in a manner of their own; their arms are compared all the same.
-        """
-        needed = self.columns["parameters"] * _REFERENCE_BYTES
-        if needed > machine.free_bytes(self._device):
-            return None
-        try:
-            reference = workloads.build(self.spec, self._device, reference=True)
-            for _ in range(self.spec.measure.trace_steps):
-                reference.refill()
-                reference.step()
-        except Exception:  # whatever a user's own optimizer raises
-            return None
-        return reference
+        self.tell(self._comparison.columns)
 
     def settle(self) -> None:
-        """Make steps repeatable from here on."""
+        """Make steps repeatable from here on, and let go what only the trace needed."""
+        self._traced_eager = None
+        gc.collect()  # an arm's block refers to the arm, so that it would linger
         for arm in self._arms.values():
             arm.workload.settle()
 
     def warm_up(self) -> None:
         """Warm up every arm, the compiled one until it stops compiling."""
-        spec, m = self.spec, self.spec.measure
-        plan = WarmUpPlan(m.min_block_seconds, m.warm_up_steps, m.warm_up_seconds, m.max_compiling_blocks)
-        self._warm = warm_up(self._arms["compiled"].block, self._news, plan, self._now)
-        if "eager_after_compile" in m.arms:
+        spec, compiled = self.spec, self._arms["compiled"]
+        self._warm = warm_up(compiled.block, self._news, self._warm_up_plan(compiled), self._now)
+        if "eager_after_compile" in spec.measure.arms:
             self._arms["eager_after_compile"] = arms.eager_after_compile(spec, self._device, self._now)
             torch_private.drain()  # compilations of that arm are not the compiled arm's
+        if self.best is not None and not self._eager_is_best():
+            chosen = implementations.variant(spec, self.best)
+            self._arms["eager_best"] = arms.eager(chosen, self._device, self._now)
+            self._arms["eager_best"].take_step()
+            self._arms["eager_best"].workload.settle()
         for name, arm in self._arms.items():
             if name != "compiled":
-                warm_up(arm.block, lambda: 0, plan, self._now)
+                warm_up(arm.block, lambda: 0, self._warm_up_plan(arm), self._now)
+        if self._compiles:
+            machine.wait_for_own_processes(LONGEST_WAIT)
+
+    def _warm_up_steps(self) -> int:
+        asked = self.spec.measure.warm_up_steps
+        return WARM_UP_STEPS[self._device.type] if asked is None else asked
+
+    def _warm_up_plan(self, arm: Arm) -> WarmUpPlan:
+        m = self.spec.measure
+        steps = max(0, self._warm_up_steps() - arm.steps_taken)
+        return WarmUpPlan(m.min_block_seconds, steps, m.warm_up_seconds, m.max_compiling_blocks)
+
+    def _eager_is_best(self) -> bool:
+        """Return whether the eager arm is the fastest implementation itself."""
+        return implementations.is_plain(self.spec) and self.best == self.columns["eager_path"]
+
+    def _best_arm(self) -> str | None:
+        """Return which arm is the fastest eager implementation, once all arms are there."""
+        if self.best is None:
+            return None
+        return "eager_best" if "eager_best" in self._arms else "eager"
 
     def watch(self) -> None:
         """Take a step of each arm under the profiler: which path do they take?
@@ -228,29 +350,57 @@ class _Run:
         self._tell_compile({"recompiles_warm_up": len(trace.recompiles(self._later))})
 
     def time(self) -> None:
-        """Time the arms and judge."""
-        m, about = self.spec.measure, self.columns
-        first_steps = min(arm.steps_taken for arm in self._arms.values())
-        plan = Plan(m.min_block_seconds, m.min_rounds, m.max_seconds, m.target_relative_width)
-        foreign = machine.ForeignLoad()
-        timing: Timing = time_arms(
-            {name: self._arms[name].block for name in m.arms}, plan, self._now, ("eager", "compiled")
+        """Time the arms, and report the times with the doubts about them."""
+        m, timed = self.spec.measure, self._timed_arms()
+        first_steps = min(arm.steps_taken for arm in timed.values())
+        seconds = m.max_seconds / m.processes
+        plan = Plan(m.min_block_seconds, m.min_rounds, seconds, m.target_relative_width)
+        before, foreign = gpu_state.take(self._device), machine.ForeignLoad()
+        timing = time_arms(
+            {name: arm.block for name, arm in timed.items()}, plan, self._now, ("eager", "compiled")
         )
-        foreign_cpus = foreign.busy_cpus()
+        self._us = {name: times.median_us.center for name, times in timing.arms.items()}
+        foreign_cpus, after = foreign.busy_cpus(), gpu_state.take(self._device)
         while_timing = self._news()
-        self._tell_compile({"recompiles_timing": while_timing})
+        self._tell_compile({})
         conduct = self.conduct(
             compilations_while_timing=while_timing,
-            enough_steps=first_steps >= m.warm_up_steps,
-            foreign_load=foreign_cpus / about["host_cpu_count"],
+            enough_steps=first_steps >= self._warm_up_steps(),
+            foreign_load=foreign_cpus / machine.host_cpus(),
         )
-        judged = judge.judge_timing(
-            timing, conduct, min_effect=m.min_effect, min_speedup=self.spec.gate.min_speedup
+        of_machine = gpu_state.warnings(before, after)
+        self.tell(gpu_state.columns(before, after))
+        self._report(
+            "times",
+            ProcessTimes(
+                timing,
+                best=self._best_arm(),
+                before_compile_us=self._before_us,
+                sequential_us=self._sequential() if m.sequential else None,
+                warnings=(*judge.warnings_of(conduct), *(name for name, so in of_machine.items() if so)),
+                timed_from_step=first_steps,
+                foreign_cpus=foreign_cpus,
+                compilations=while_timing,
+            ),
         )
-        self.tell(judge.times(timing) | judged)
-        self.tell({"timed_from_step": first_steps, "foreign_cpus": foreign_cpus})
 
-    def conduct(self, *, compilations_while_timing: int = 0, **of_timing: Any) -> judge.Conduct:
+    def _timed_arms(self) -> dict[str, Arm]:
+        """Return the arms in the order that `measure.arms` gives."""
+        return {name: self._arms[name] for name in self.spec.measure.arms if name in self._arms}
+
+    def _sequential(self) -> tuple[float, float]:
+        eager, compiled = (arms.sequential_us(self._arms[n].step, self._now) for n in ("eager", "compiled"))
+        return eager, compiled
+
+    def explain(self) -> None:
+        """Find out what the arms do to device, host and memory.
+
+        After the timing: what a profiler loads may slow down launches for good.
+        """
+        timed = explanation.Timed(self._timed_arms(), self._us, self._best_arm(), self.best)
+        self.tell(explanation.explain(self.spec, self._device, timed, self._now))
+
+    def conduct(self, **of_timing: Any) -> judge.Conduct:
         """Return how the run went so far."""
         spec, columns, traced = self.spec, self.columns, self._traced
         assert traced is not None  # noqa: S101  # for the type checker
@@ -263,19 +413,19 @@ class _Run:
             warm=self._warm,
             eager_ops=columns.get("eager_ops"),
             eager_path=columns.get("eager_path"),
-            compilations_while_timing=compilations_while_timing,
             cudagraph_skips=traced.counts.cudagraph_skips,
             cache_asked_warm=spec.compile.cache == "warm",
             cache_misses=traced.counts.cache_misses,
             parity=columns.get("parity"),
-            parity_asked=spec.measure.parity,
-            reference=self._reference_taken,
+            parity_asked=self._first and spec.measure.parity,
+            reference=self._comparison.reference,
             optimizer_class=spec.optimizer.torch_class,
             torch_chooses=not any(getattr(spec.optimizer, flag, None) is not None for flag in _CHOICES),
             lr_as_tensor=spec.lr_as_tensor,
-            gradients_written=self._gradients_written,
+            gradients_written=self._comparison.gradients_written,
             eager_compiled=self._eager_compiled,
-            finite=all(workloads.all_finite(arm.workload.parameters) for arm in self._arms.values()),
+            saves_power=machine.governor_saves_power(columns.get("cpu_governor")),
+            finite=all(all_finite(arm.workload.parameters) for arm in self._arms.values()),
             **of_timing,
         )
 

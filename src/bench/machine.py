@@ -1,11 +1,14 @@
 """Facts about the machine, and whether a run can work on it."""
 
+import contextlib
 import json
+import math
 import os
 import platform
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,15 +18,62 @@ import psutil
 import torch
 
 from src import exclusions
-from src.bench import parameters, torch_private
+from src.bench import gpu_state, parameters, torch_private
 from src.bench.refusal import Excluded, Unsupported
 from src.spec import RunSpec
 
 OLDEST_CAPABILITY = (7, 0)
 """Triton, and so inductor, needs this CUDA compute capability (torch/_inductor/scheduler.py)."""
 
+_LOOK_EVERY = 0.25
+"""Seconds between two looks at the processes that this one has started."""
+
+_IDLE = 0.1
+"""CPUs that they may use and count as idle."""
+
 _STEERING = ("TORCH", "PYTORCH_", "TRITON_", "OMP_", "MKL_", "KMP_", "CUDA_", "CXX", "GOMP_")
 _OUR_OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK")
+
+_SAVING_GOVERNORS = ("powersave", "conservative", "ondemand", "userspace")
+"""Governors of cpufreq that hold the frequency down, raise it late, or leave it to another program
+(linux/Documentation/admin-guide/pm/cpufreq.rst)."""
+
+_OWN_GOVERNORS = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
+"""Drivers that choose the frequency themselves, or let the processor do it: intel_pstate and amd-pstate in
+active mode (in passive mode they are called intel_cpufreq and amd-pstate). Their `powersave` follows the
+load, as schedutil does, and is what they start with; it is not the governor of that name, which stays at
+the lowest frequency (linux/Documentation/admin-guide/pm/intel_pstate.rst)."""
+
+_CPU_FOLDER = Path("/sys/devices/system/cpu")
+
+
+def pin(cpus: list[int] | None) -> None:
+    """Keep this thread, and what it starts from now on, on these CPUs alone; None pins nothing.
+
+    It must come before torch starts threads: those that are there keep the CPUs they have.
+
+    Raises:
+        Unsupported: a CPU that this process may not use, or a system that pins nothing.
+    """
+    if cpus is None:
+        return
+    if not hasattr(os, "sched_setaffinity"):
+        raise Unsupported(f"cpus={cpus}: {platform.system()} pins no process to CPUs")
+    allowed = os.sched_getaffinity(0)
+    if not allowed.issuperset(cpus):
+        raise Unsupported(f"cpus={cpus}: this process may use CPUs {_spans(allowed)}")
+    os.sched_setaffinity(0, cpus)
+
+
+def _spans(cpus: Iterable[int]) -> str:
+    """Return CPUs for a message, such as `0-3, 8, 9`: a host may have hundreds."""
+    spans: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if spans and spans[-1][-1] + 1 == cpu:
+            spans[-1].append(cpu)
+        else:
+            spans.append([cpu])
+    return ", ".join(f"{s[0]}-{s[-1]}" if len(s) > 2 else ", ".join(map(str, s)) for s in spans)
 
 
 def resolve_device(asked: str) -> torch.device:
@@ -89,14 +139,33 @@ def _check_compiler(spec: RunSpec, device: torch.device) -> None:
 
 
 def _check_memory(spec: RunSpec, device: torch.device) -> None:
-    """Refuse what cannot fit: each arm's parameters and gradients, without states or temporaries."""
-    needed = len(spec.measure.arms) * 2 * parameters.size_bytes(spec.model)
-    available = free_bytes(device)
+    """Refuse what cannot fit: parameters, gradients and states of all arms, without temporaries."""
+    arms = _arms_at_once(spec)
+    needed, available = arms * _arm_bytes(spec), free_bytes(device)
     if needed > available:
         raise Unsupported(
-            f"model={spec.model.name}: parameters and gradients of {len(spec.measure.arms)} arms need "
+            f"model={spec.model.name}: parameters, gradients and states of {arms} arms need "
             f"{needed / 2**30:.1f} GiB, {available / 2**30:.1f} GiB are available"
         )
+
+
+def _arms_at_once(spec: RunSpec) -> int:
+    """Return the largest number of arms that there are at one time.
+
+    A run without times has an eager and a compiled arm. One with times has two eager arms while it
+    compares: the one that it timed before it compiled, and one that took the steps of the trace. It lets
+    go of the latter before it makes the arms that are only timed.
+    """
+    return max(3, len(spec.measure.arms)) if spec.measure.timed else 2
+
+
+def _arm_bytes(spec: RunSpec) -> int:
+    """Return the size of an arm: all parameters, and gradients and states of those that are stepped."""
+    model = spec.model
+    without = model.frozen_layers + model.layers_without_grad
+    sizes = [(layer, math.prod(shape) * dtype.itemsize) for layer, shape, dtype in parameters.shapes(model)]
+    stepped = sum(size for layer, size in sizes if layer >= without)
+    return sum(size for _, size in sizes) + (1 + (spec.optimizer.full_size_states() or 0)) * stepped
 
 
 def free_bytes(device: torch.device) -> int:
@@ -112,8 +181,10 @@ def facts(spec: RunSpec, device: torch.device) -> dict[str, Any]:
         "hostname": socket.gethostname(),
         "platform": platform.platform(),
         "cpu": _cpu_model(),
-        "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "host_cpu_count": psutil.cpu_count(),
+        "cpu_count": len(_own_cpus()),
+        "host_cpu_count": host_cpus(),
+        "cpu_governor": _cpufreq("scaling_governor"),
+        "load_average": _load_average(),
         "memory_bytes": psutil.virtual_memory().total,
         "python_version": platform.python_version(),
         "torch_version": torch.__version__,
@@ -126,6 +197,62 @@ def facts(spec: RunSpec, device: torch.device) -> dict[str, Any]:
     if device.type == "cuda":
         found |= _gpu(device)
     return found
+
+
+def governor_saves_power(governor: str | None) -> bool:
+    """Return whether a governor, as `facts` tells it, does not let the CPUs be as fast as they can.
+
+    The names mean what the frequency driver of this process's CPUs means by them.
+    """
+    driver = _cpufreq("scaling_driver")
+    own = driver is not None and all(name in _OWN_GOVERNORS for name in driver.split(", "))
+    saving = [name for name in _SAVING_GOVERNORS if not (own and name == "powersave")]
+    return governor is not None and any(name in saving for name in governor.split(", "))
+
+
+def host_cpus() -> int:
+    """Return the number of CPUs of the host, also of those that this process may not use."""
+    return psutil.cpu_count() or len(_own_cpus())
+
+
+def wait_for_own_processes(
+    seconds: float,
+    busy_seconds: Callable[[], float] | None = None,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> float:
+    """Wait until the processes that this one has started are idle, for `seconds` at most.
+
+    Inductor starts a pool of compile workers, which load torch for some seconds after the first
+    compile is over, and slow down a step that the host limits.
+
+    Args:
+        seconds: longest wait.
+        busy_seconds: CPU time of these processes so far, in s; theirs by default.
+        now: clock in s.
+        sleep: waits for so many seconds.
+
+    Returns:
+        Seconds waited.
+    """
+    busy_seconds = busy_seconds or _descendants_busy_seconds
+    start, before = now(), busy_seconds()
+    while now() - start < seconds:
+        sleep(_LOOK_EVERY)
+        after = busy_seconds()
+        if after - before < _IDLE * _LOOK_EVERY:
+            break
+        before = after
+    return now() - start
+
+
+def _descendants_busy_seconds() -> float:
+    total = 0.0  # s
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it may have ended meanwhile
+            times = process.cpu_times()
+            total += float(times.user) + float(times.system)
+    return total
 
 
 class ForeignLoad:
@@ -161,20 +288,36 @@ def _gpu(device: torch.device) -> dict[str, Any]:
         "gpu_uuid": str(getattr(properties, "uuid", "")) or None,
         "gpu_capability": f"{properties.major}.{properties.minor}",
         "gpu_memory_bytes": properties.total_memory,
-        "gpu_driver": _driver(),
+        "gpu_driver": gpu_state.driver(),
     }
 
 
-def _driver() -> str | None:
-    """Return the driver's version; NVML belongs to the driver, so it is asked only on CUDA."""
+def _own_cpus() -> list[int]:
+    """Return the CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _cpufreq(attribute: str) -> str | None:
+    """Return what Linux says of the frequency of this process's CPUs: one value, or all where they differ.
+
+    None where it says nothing, as in most virtual machines.
+    """
+    found = []
+    for cpu in _own_cpus():
+        try:
+            found.append((_CPU_FOLDER / f"cpu{cpu}" / "cpufreq" / attribute).read_text().strip())
+        except OSError:
+            continue
+    return ", ".join(dict.fromkeys(found)) or None
+
+
+def _load_average() -> float | None:
+    """Return the load average of one minute; None on a system without one."""
     try:
-        import pynvml  # noqa: PLC0415  # optional: only where there is a GPU
-    except ImportError:
-        return None
-    try:
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except pynvml.NVMLError:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
         return None
 
 

@@ -18,7 +18,8 @@ handed in, so that tests run it without a device and without waiting.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from src.stats import Interval, median_interval, paired_speedup
+from src.stats import paired_speedup
+from src.timings import ArmTimes, Timing
 
 Block = Callable[[int], float]
 """Takes that many steps and returns how many seconds they took."""
@@ -38,41 +39,6 @@ class Plan:
     """Width of the speedup's interval, as a part of the speedup, at which timing ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArmTimes:
-    """All blocks of one arm."""
-
-    steps_per_block: int
-    block_us: tuple[float, ...]
-    """Time of one step in us, per block in the order of the rounds."""
-
-    @property
-    def median_us(self) -> Interval:
-        """Median time of a step with its interval, in us."""
-        return median_interval(self.block_us)
-
-    @property
-    def mean_us(self) -> float:
-        """Mean time of a step in us, as `blocked_autorange().mean` reports it."""
-        return sum(self.block_us) / len(self.block_us)
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """What the rounds gave."""
-
-    arms: dict[str, ArmTimes]
-    rounds: int
-    seconds: float
-    """Time spent, calibration included."""
-    converged: bool
-    """Whether the interval got as narrow as asked for."""
-
-    def speedup(self, baseline: str, other: str) -> Interval:
-        """Return the median of the rounds' ratios `baseline` / `other`, with its interval."""
-        return paired_speedup(self.arms[baseline].block_us, self.arms[other].block_us)
-
-
 def steps_for(block: Block, min_block_seconds: float) -> int:
     """Return how many steps make a block of `min_block_seconds`, found by trying.
 
@@ -86,6 +52,12 @@ def steps_for(block: Block, min_block_seconds: float) -> int:
         wanted = 1.2 * steps * min_block_seconds / max(seconds, 1e-9)
         steps = min(max(steps + 1, round(wanted)), 10 * steps, MAX_STEPS_PER_BLOCK)
     return steps
+
+
+def time_one(block: Block, min_block_seconds: float, blocks: int) -> ArmTimes:
+    """Time `blocks` blocks of one arm by itself."""
+    steps = steps_for(block, min_block_seconds)
+    return ArmTimes(steps, tuple(block(steps) / steps * 1e6 for _ in range(blocks)))
 
 
 def time_arms(
@@ -120,6 +92,7 @@ def time_arms(
         rounds,
         now() - start,
         converged,
+        rounds >= plan.min_rounds,
     )
 
 

@@ -15,6 +15,8 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
 * `torch._inductor.graph.GraphLowering.save_output_code`: None, or a function that receives the
   Python source of every graph's wrapper, generated or found in the cache; its kernels are the
   strings given to `async_compile.cpp_pybinding(...)`, `async_compile.triton(...)` and their like.
+* `torch._dynamo.mark_static_address(tensor)`: the tensor's memory is taken to stay in its place, so that
+  CUDA graphs read it there; without it they copy each input that is not a parameter or a state.
 * `torch._logging._internal.set_logs(recompiles=, graph_breaks=, output_code=)`: logs to stderr, and to the
   file that TORCH_LOGS_OUT names at that moment.
 * Names of events in a `torch.profiler` profile: `TorchDynamo Cache Lookup` around the guards that
@@ -25,16 +27,23 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
 * `torch._inductor.cpp_builder.get_cpp_compiler()`: path or name of the C++ compiler, raises
   `InvalidCxxCompiler` when there is none. It looks the compiler up by running it.
 * `torch.utils._triton.has_triton()`: bool, whether inductor can compile for the GPU.
+* `torch.utils._python_dispatch.TorchDispatchMode`: while entered, its `__torch_dispatch__` gets every
+  operation that Python or a composite operation asks for, as an `OpOverload` with its arguments; what
+  that calls within is not seen. `OpOverload._schema`: `name` (`aten::mul_`), `arguments` in their order,
+  each with `name`, `alias_info` (None, or with `is_write`) and `is_out`; a list of tensors has one
+  `alias_info` for all. `_fused_*` say that they write into `grads`, which they do only to unscale them.
 * Folders `fxgraph` and `aotautograd` of the inductor cache hold compiled graphs; all others hold
   what belongs to the machine (probes, precompiled headers) or is found through those two.
 """
 
 import ast
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+import torch._dynamo
 import torch._dynamo.utils as dynamo_utils
 import torch._functorch.config as functorch_config
 from torch._inductor import cpp_builder
@@ -42,6 +51,7 @@ from torch._inductor.exc import InvalidCxxCompiler
 from torch._inductor.graph import GraphLowering
 from torch._logging import _internal
 from torch.utils import _triton
+from torch.utils._python_dispatch import TorchDispatchMode
 
 REGION = "Torch-Compiled Region: "
 """Name of a profiled run of a compiled frame, before its compile id."""
@@ -186,6 +196,11 @@ def kernels_in(source: str) -> list[str]:
     ]
 
 
+def mark_static(tensor: torch.Tensor) -> None:
+    """Tell torch's compiler that a tensor stays at its address."""
+    torch._dynamo.mark_static_address(tensor)
+
+
 def start_log(which: Sequence[str]) -> None:
     """Let torch log these of `spec.LOGS`, to stderr and to the file named by TORCH_LOGS_OUT."""
     switches: Any = dict.fromkeys(which, True)
@@ -203,3 +218,62 @@ def cxx_compiler() -> str | None:
 def has_triton() -> bool:
     """Return whether inductor can compile for the GPU."""
     return _triton.has_triton()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of an operation, as given."""
+
+    value: Any
+    written: bool
+    """Whether the operation's schema says that it writes into it."""
+    out: bool
+    """Whether it is there for the result alone, as `out=` is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an operation of torch."""
+
+    name: str
+    """Such as `aten::mul_`, without the overload."""
+    arguments: dict[str, Argument]
+    """Those that were given, by the names of the schema."""
+    result: Any
+
+
+class EachCall(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """While entered, hands every call of an operation to `seen`, once it is done.
+
+    Left out are operations that change no memory but what a tensor says of itself (`resize_`, `t_`).
+    """
+
+    def __init__(self, seen: Callable[[Call], None]) -> None:
+        """Take the function that gets every call."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._seen = seen
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call the operation and tell."""
+        given = kwargs or {}
+        result = func(*args, **given)
+        if torch.Tag.inplace_view not in func.tags:
+            self._seen(_call(func._schema, args, given, result))
+        return result
+
+
+def _call(schema: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Call:
+    values = {a.name: value for a, value in zip(schema.arguments, args, strict=False)} | kwargs
+    return Call(
+        schema.name,
+        {
+            a.name: Argument(
+                values[a.name], a.alias_info is not None and a.alias_info.is_write, bool(a.is_out)
+            )
+            for a in schema.arguments
+            if a.name in values
+        },
+        result,
+    )

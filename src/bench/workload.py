@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from src.bench import optimizer as optimizers
 from src.bench import parameters as tensors
 from src.bench import scheduler as schedulers
+from src.bench import torch_private
 from src.spec import RunSpec
 
 
@@ -37,6 +38,20 @@ class Workload:
         if self.gradients is not None:
             for gradient, original in zip(_gradients(self.parameters), self.gradients, strict=True):
                 gradient.copy_(original)
+
+    def renew_gradients(self) -> None:
+        """Put the gradients into other memory, as a backward pass after `zero_grad` does.
+
+        What a step finds there stays the same. Their old memory may come back the next time.
+        """
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                parameter.grad = parameter.grad.clone()
+
+    def fix_gradients(self) -> None:
+        """Tell torch that the gradients stay where they are, so that CUDA graphs need no copies."""
+        for gradient in _gradients(self.parameters):
+            torch_private.mark_static(gradient)
 
     def settle(self) -> None:
         """Make the step repeatable without refilling: zero the gradients and what came from them.

@@ -66,6 +66,7 @@ def call(
     log: Path,
     seconds: float,
     on_message: Callable[[str, Any], None],
+    spent: float = 0.0,
 ) -> Ended:
     """Call `target(payload, report)` in a fresh process and wait for its end.
 
@@ -76,6 +77,7 @@ def call(
         log: file that receives the child's output.
         seconds: the child is killed after this time.
         on_message: receives what the target passes to `report(kind, value)`, as it comes.
+        spent: part of `seconds` that earlier calls have used.
 
     An exception in this process while it waits, `KeyboardInterrupt` included, kills the child.
     """
@@ -97,7 +99,7 @@ def call(
             )
             return Ended("crashed", f"the run's process could not be started: {told}")
         there.close()
-        return _attend(child, here, time.monotonic() + seconds, seconds, on_message)
+        return _attend(child, here, time.monotonic() + seconds - spent, seconds, on_message)
     finally:
         _kill(child)
         here.close()

@@ -4,14 +4,16 @@ import json
 import os
 import shutil
 import time
-from dataclasses import dataclass, field
+import traceback
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from src import provenance, record, store
+from src import provenance, record, store, verdicts
 from src.spec import RunSpec
 from src.sweep import caches, isolate
+from src.timings import ProcessTimes, Repeat
 
 _TAIL_BYTES = 8000
 
@@ -53,7 +55,7 @@ def run(job: Job) -> dict[str, Any]:
         row |= _measure(job, found)
     except KeyboardInterrupt:
         interrupted = True
-        row |= found.facts | {
+        row |= _columns(found, job.spec, isolate.Ended("raised", None))[0] | {
             "status": "interrupted",
             "reason": "ended by Ctrl-C or a signal to stepsweep",
             "stage": found.stage,
@@ -101,6 +103,9 @@ def _identity(job: Job) -> dict[str, Any]:
         "compile_cache": spec.compile.cache,
         "device": None if spec.device == "auto" else spec.device,
         "threads": spec.threads,
+        "pinned_cpus": None if spec.cpus is None else ",".join(map(str, spec.cpus)),
+        "grads": spec.measure.grads,
+        "flush_cache": spec.measure.flush_cache,
         "seed": spec.seed,
         "measure": spec.measure.name,
         "gate_min_speedup": spec.gate.min_speedup,
@@ -121,22 +126,58 @@ def _measure(job: Job, found: "_Found") -> dict[str, Any]:
     except OSError as error:
         return {"status": "failed", "reason": f"compile cache: {str(error)[:300]}", "stage": "cache"}
     try:
-        ended = isolate.call(
-            "src.bench.child:measure",
-            spec,
-            environment=cache.environment() | _log_environment(job),
-            log=job.log,
-            seconds=spec.limits.run_seconds,
-            on_message=found.receive,
-        )
-        columns = found.facts | _outcome(ended, found, job.log)
-        columns |= {"toolchain_s": cache.toolchain_s, "cache_bytes": cache.grown_bytes()}
+        ended = _measure_in_processes(job, cache, found)
+        columns, ended = _columns(found, spec, ended)
+        columns |= _outcome(ended, found, job.log)
+        columns |= {"toolchain_s": cache.toolchain_s, "cache_bytes": found.cache_bytes}
         if job.torch_log is not None and job.torch_log.exists():
             columns["torch_log"] = os.path.relpath(job.torch_log, spec.output_dir)
     finally:
         if cache.temporary and not spec.compile.keep_cache:
             shutil.rmtree(cache.folder, ignore_errors=True)
     return columns
+
+
+def _columns(found: "_Found", spec: RunSpec, ended: isolate.Ended) -> tuple[dict[str, Any], isolate.Ended]:
+    """Return the columns of all that was found; a fault in judging it is one of the run, and costs no row."""
+    try:
+        return found.columns(spec), ended
+    except Exception as error:  # our own fault: the traceback goes into the row
+        reason = f"judging the times: {type(error).__name__}: {error}"
+        return dict(found.facts), isolate.Ended("raised", reason, traceback.format_exc())
+
+
+def _measure_in_processes(job: Job, cache: caches.Cache, found: "_Found") -> isolate.Ended:
+    """Measure in one process, and again in as many as are asked for; return how the last one ended.
+
+    They use one compile cache: what the first leaves there makes the others' compile a warm one.
+    """
+    spec, start = job.spec, time.monotonic()
+
+    def call(function: str, payload: Any) -> isolate.Ended:
+        return isolate.call(
+            f"src.bench.child:{function}",
+            payload,
+            environment=cache.environment() | _log_environment(job),
+            log=job.log,
+            seconds=spec.limits.run_seconds,
+            on_message=found.receive,
+            spent=time.monotonic() - start,
+        )
+
+    ended = call("measure", spec)
+    found.cache_bytes = cache.grown_bytes()
+    if ended.how != "returned" or not spec.measure.timed:
+        return ended
+    for number in range(2, spec.measure.processes + 1):
+        repeat = Repeat(spec, found.facts.get("eager_best"), found.facts.get("eager_path"))
+        ended = call("measure_again", repeat)
+        if ended.how != "returned":
+            return replace(ended, reason=f"process {number} of {spec.measure.processes}: {ended.reason}")
+    if spec.measure.processes == 1 and spec.measure.warm_compile and found.facts.get("graphs"):
+        # Its times are there already: a fault here costs no row.
+        found.warm_compile_failed = call("compile_again", spec).how != "returned"
+    return ended
 
 
 def _log_environment(job: Job) -> dict[str, str]:
@@ -146,16 +187,33 @@ def _log_environment(job: Job) -> dict[str, str]:
 
 @dataclass
 class _Found:
-    """What the child has reported so far."""
+    """What the processes of a run have reported so far."""
 
     stage: str = "starting"
     facts: dict[str, Any] = field(default_factory=dict)
+    processes: list[ProcessTimes] = field(default_factory=list)
+    cache_bytes: int | None = None
+    warm_compile_failed: bool = False
 
     def receive(self, kind: str, value: Any) -> None:
         if kind == "stage":
             self.stage = value
+        elif kind == "times":
+            self.processes.append(value)
+        elif kind == "warm":
+            self.facts.setdefault("compile_warm_s", value)
         else:
             self.facts |= value
+
+    def columns(self, spec: RunSpec) -> dict[str, Any]:
+        """Return the columns that all of this gives."""
+        if not self.processes:
+            return dict(self.facts)
+        columns = self.facts | verdicts.columns(self.processes, spec, self.facts)
+        if self.warm_compile_failed:
+            named = {*columns["warnings"], "warm_compile_failed"}
+            columns["warnings"] = [name for name in record.WARNINGS if name in named]
+        return columns
 
 
 def _outcome(ended: isolate.Ended, found: "_Found", log: Path) -> dict[str, Any]:
@@ -166,7 +224,8 @@ def _outcome(ended: isolate.Ended, found: "_Found", log: Path) -> dict[str, Any]
         reason = f"{known} (tried again: {ended.reason})"
         return {"status": "unsupported", "reason": reason, "stage": stage, "verdict": None}
     if ended.exception in _TOLD:
-        reason = (ended.reason or "").removeprefix(f"{ended.exception}: ")
+        # The number of a process may precede the name.
+        reason = (ended.reason or "").replace(f"{ended.exception}: ", "", 1)
         return {"status": _TOLD[ended.exception], "reason": reason, "stage": stage, "verdict": None}
     status = {"raised": "failed"}.get(ended.how, ended.how)
     return {

@@ -1,0 +1,106 @@
+"""Why an arm takes as long as it does: device, host, memory, and what the update must move."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from src.bench import activity, implementations, machine, memory, roofline, traffic
+from src.bench.arms import Arm
+from src.record import CUDAGRAPH_MODES
+from src.spec import RunSpec
+
+_CPU_SECONDS = 0.1
+"""Time for which steps are taken to get their CPU time, which has a coarse clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """The arms of a run whose times are known, all of them warm."""
+
+    arms: Mapping[str, Arm]
+    us: Mapping[str, float]
+    """Time of a step of each in us."""
+    best: str | None
+    """Which of them is the fastest eager implementation, None when that was not asked for."""
+    implementation: str | None
+    """Which implementation that is: one of `record.EAGER_PATHS`."""
+
+
+def explain(spec: RunSpec, device: torch.device, timed: Timed, now: Callable[[], float]) -> dict[str, Any]:
+    """Return the columns that explain the times.
+
+    Args:
+        spec: what was asked for.
+        device: where the arms are.
+        timed: the arms and their times.
+        now: clock in s that waits for the device.
+    """
+    eager = timed.arms["eager"].workload
+    cache_bytes = roofline.last_level_cache_bytes(device)
+    bandwidth = roofline.bandwidth_gbps(device, machine.free_bytes(device), cache_bytes, now)
+    step_bytes = roofline.step_bytes(eager.parameters, spec.optimizer)
+    working_set = memory.own_bytes(eager)
+    columns: dict[str, Any] = {
+        "last_level_cache_bytes": cache_bytes,
+        "bandwidth_gbps": bandwidth,
+        "step_bytes": step_bytes,
+        "floor_us": roofline.floor_us(step_bytes, bandwidth),
+        "working_set_bytes": working_set,
+        "state_bytes": memory.state_bytes(eager.optimizer),
+    }
+    moved = _moved(spec, timed, step_bytes)
+    launching = _launching(spec, device, timed, now) if device.type == "cpu" else {}
+    # Before any profile of CUDA, which may slow down launches for good.
+    host = {name: activity.host_us(arm.step, device, None) for name, arm in timed.arms.items()}
+    for name, arm in timed.arms.items():
+        replays = name == "compiled" and device.type == "cuda" and spec.compile.mode in CUDAGRAPH_MODES
+        found = _of(arm, device, graphs=replays) | {"host_us": host[name]}
+        found["bound"] = roofline.bound(
+            device.type,
+            timed.us[name],
+            device_us=found["device_us"],
+            launch_us=launching.get(name),
+            moved_us=roofline.floor_us(moved[name], bandwidth),
+            in_cache=cache_bytes is not None and working_set <= cache_bytes,
+            multiplies_matrices=spec.optimizer.multiplies_matrices,
+        )
+        columns |= {f"{name}_{what}": value for what, value in found.items()}
+        if name == timed.best:
+            columns |= {f"eager_best_{what}": value for what, value in found.items()}
+    return columns | {"eager_bytes": moved["eager"]}
+
+
+def _of(arm: Arm, device: torch.device, *, graphs: bool) -> dict[str, Any]:
+    """Return what a step of one arm does, by the ends of the columns' names."""
+    on_device = activity.on_device(arm.take_step, device)
+    return {
+        "device_us": None if on_device is None else on_device.busy_us,
+        "kernels": None if on_device is None else on_device.kernels,
+        "cpu_us": activity.cpu_us(arm.step, _CPU_SECONDS),
+        "peak_bytes": memory.peak_bytes(arm.workload, arm.take_step, device, graphs=graphs),
+    }
+
+
+def _moved(spec: RunSpec, timed: Timed, step_bytes: int | None) -> dict[str, int | None]:
+    """Return the bytes that a step of each arm moves: counted, or of compiled code the least."""
+    compiled = spec.compile.backend != "none"
+    return {
+        name: step_bytes if compiled and name == "compiled" else traffic.counted_bytes(arm.take_step)
+        for name, arm in timed.arms.items()
+    }
+
+
+def _launching(
+    spec: RunSpec, device: torch.device, timed: Timed, now: Callable[[], float]
+) -> dict[str, float | None]:
+    """Return how much of a step of each arm is calling its operations, in us, on a CPU."""
+    eager = roofline.launch_us(spec, device, now)
+    found: dict[str, float | None] = dict.fromkeys(timed.arms, eager)
+    if timed.best == "eager_best" and timed.implementation is not None:
+        best = implementations.variant(spec, timed.implementation)
+        found["eager_best"] = roofline.launch_us(best, device, now)
+    if spec.compile.backend != "none":
+        found["compiled"] = roofline.compiled_launch_us(timed.us["compiled"], timed.us["eager"], eager)
+    return found
