@@ -29,7 +29,7 @@ def main(files: list[str]) -> None:
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in table.to_pylist():
         groups[row["gpu"] or row["cpu"], row["model"], row["parameters"], row["processes"]].append(row)
-    lines = [_line(group, rows) for group, rows in groups.items()]
+    lines = [_line(group, rows) for group, rows in groups.items() if any(r["status"] == "ok" for r in rows)]
     print(tabulate(lines, headers="keys", tablefmt="github"))
 
 

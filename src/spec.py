@@ -83,6 +83,11 @@ class MeasureSpec:
         at_least=0,
         below=1,
     )
+    shared_spread: float = key(
+        "standard deviation of what all processes of a run share, which no repetition shows",
+        at_least=0,
+        below=1,
+    )
     grads: str = key(
         "gradients: fresh, as zero_grad and backward give them; static, in a place that torch knows",
         choices=GRADS,

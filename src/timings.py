@@ -70,3 +70,5 @@ class Repeat:
     """The eager implementation that the first process found fastest, None when none is asked for."""
     eager_path: str | None
     """The implementation that the eager arm ran there."""
+    compiled_first: bool
+    """Whether the compiled arm's tensors are made before the eager arm's."""

@@ -2,11 +2,13 @@
 
 One process gives the median over its rounds. Its blocks share its luck (where memory lay, how the
 clocks stood), so the interval of its speedup is widened by what is known of that luck. Several
-processes give one number each, and an interval over those.
+processes give one number each, and an interval over those. What all processes share (in which order the
+arms lie in memory) no repetition shows; it widens every interval.
 
 Pure: takes numbers, returns columns; needs no torch.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from statistics import fmean, median
@@ -42,12 +44,14 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
     """
     first = processes[0]
     alone = len(processes) == 1
-    warnings = _warnings(processes, in_cache=_in_cache(facts, flushed=spec.measure.flush_cache))
+    in_cache = _in_cache(facts, flushed=spec.measure.flush_cache)
+    warnings = _warnings(processes, in_cache=in_cache, compiles=_compiles(spec))
     speedup = _speedup(processes, BASELINE, spec)
     invalid = next((name for name in INVALIDATING if name in warnings), None)
     told = {
         "processes": len(processes),
         "process_spread": spec.measure.process_spread if alone else None,
+        "shared_spread": spec.measure.shared_spread,
         "process_rounds": [p.timing.rounds for p in processes],
         "rounds": sum(p.timing.rounds for p in processes),
         "timing_s": sum(p.timing.seconds for p in processes),
@@ -75,10 +79,10 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
     return told | _sequential([p.sequential_us for p in processes if p.sequential_us is not None])
 
 
-def _warnings(processes: Sequence[ProcessTimes], *, in_cache: bool) -> list[str]:
+def _warnings(processes: Sequence[ProcessTimes], *, in_cache: bool, compiles: bool) -> list[str]:
     """Return the doubts of all processes and those about their times, in the order of `WARNINGS`."""
     found = {name for process in processes for name in process.warnings}
-    of_times = time_warnings(processes) | {"in_cache": in_cache}
+    of_times = time_warnings(processes, compiles=compiles) | {"in_cache": in_cache}
     unknown = sorted((found | of_times.keys()) - WARNINGS.keys())
     if unknown:
         raise KeyError(f"warnings without an explanation in src/record.py: {', '.join(unknown)}")
@@ -108,7 +112,8 @@ def _over(values: Sequence[Interval]) -> Interval:
 
 def _speedup(processes: Sequence[ProcessTimes], baseline: str, spec: RunSpec) -> Interval:
     over = _over([p.timing.speedup(baseline, COMPILED) for p in processes])
-    return widened(over, spec.measure.process_spread) if len(processes) == 1 else over
+    unseen = spec.measure.process_spread if len(processes) == 1 else 0.0
+    return widened(over, math.hypot(unseen, spec.measure.shared_spread))
 
 
 def _ends(name: str, value: Interval) -> dict[str, Any]:
@@ -148,7 +153,7 @@ def _sequential(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     }
 
 
-def time_warnings(processes: Sequence[ProcessTimes]) -> dict[str, bool]:
+def time_warnings(processes: Sequence[ProcessTimes], *, compiles: bool) -> dict[str, bool]:
     """Return the named doubts about the times, and whether each is present in any process."""
 
     def in_any_arm(doubtful: Callable[[Sequence[float]], bool]) -> bool:
@@ -162,7 +167,8 @@ def time_warnings(processes: Sequence[ProcessTimes]) -> dict[str, bool]:
         "drift": in_any_arm(drifts),
         "bimodal": in_any_arm(lambda blocks: levels(blocks) is not None),
         "all_equal": in_any_arm(lambda blocks: len(blocks) > 1 and len(set(blocks)) == 1),
-        "slowed_by_compiling": any(slowed(p.before_compile_us, p.timing.arms) for p in processes),
+        "slowed_by_compiling": compiles
+        and any(slowed(p.before_compile_us, p.timing.arms) for p in processes),
     }
 
 

@@ -42,9 +42,18 @@ def eager(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm:
     return _arm(spec, built, built.step, now)
 
 
-def compiled(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm:
-    """Return the arm whose step is compiled; with backend `none` it is a second eager arm."""
-    built = workload.build(spec, device)
+def compiled(
+    spec: RunSpec, device: torch.device, now: Callable[[], float], built: Workload | None = None
+) -> Arm:
+    """Return the arm whose step is compiled; with backend `none` it is a second eager arm.
+
+    Args:
+        spec: what was asked for.
+        device: where the arm is.
+        now: clock in s.
+        built: its objects, where they were made before.
+    """
+    built = built or workload.build(spec, device)
     return _arm(spec, built, _compile(built.step, spec.compile), now)
 
 

@@ -170,7 +170,10 @@ def _measure_in_processes(job: Job, cache: caches.Cache, found: "_Found") -> iso
     if ended.how != "returned" or not spec.measure.timed:
         return ended
     for number in range(2, spec.measure.processes + 1):
-        repeat = Repeat(spec, found.facts.get("eager_best"), found.facts.get("eager_path"))
+        facts = found.facts
+        repeat = Repeat(
+            spec, facts.get("eager_best"), facts.get("eager_path"), compiled_first=number % 2 == 0
+        )
         ended = call("measure_again", repeat)
         if ended.how != "returned":
             return replace(ended, reason=f"process {number} of {spec.measure.processes}: {ended.reason}")
