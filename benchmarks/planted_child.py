@@ -30,7 +30,7 @@ def measure(told: tuple[RunSpec, str, float], report: Callable[[str, Any], None]
     both = {"eager": arms.eager(eager, device, now), "compiled": arms.eager(compiled, device, now)}
     m = spec.measure
     for arm in both.values():
-        warm_up(arm.block, lambda: 0, WarmUpPlan(m.min_block_seconds, 20, m.warm_up_seconds, 1), now)
+        warm_up(arm.warm_block, lambda: 0, WarmUpPlan(m.min_block_seconds, 20, m.warm_up_seconds, 1), now)
     plan = Plan(m.min_block_seconds, m.min_rounds, m.max_seconds / m.processes, m.target_relative_width)
     timing = time_arms({name: arm.block for name, arm in both.items()}, plan, now, ("eager", "compiled"))
     report("times", ProcessTimes(timing, None, (), None, (), 0, 0.0, 0))

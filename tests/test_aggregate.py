@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from src import aggregate, paths, store
-from tests.rows import START, bad, row, traced
+from tests.rows import START, bad, explained, row, traced
 
 ROOT = Path(__file__).parents[1]
 
@@ -105,6 +105,32 @@ class TestMain:
         written = os.listdir(tmp_path / "summaries" / "first")
         assert {"recompiles.csv", "recompiles.md", "recompiles.tex", "summary.csv"} <= set(written)
 
+    @pytest.mark.parametrize(
+        ("kind", "start"),
+        [("text", "Why: "), ("markdown", "## Why: "), ("latex", "% needs"), ("csv", '"model","width"')],
+    )
+    def test_why(self, tmp_path, capsys, kind, start):
+        """It is printed instead of the table, and written beside it."""
+        store.write(tmp_path, row(**explained("eager", 240.0, device_us=90.0)))
+        assert aggregate.main([str(tmp_path / "runs"), "--why", "--format", kind]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.startswith(start)
+        assert shown.err.endswith("summary.parquet, .csv, .md, .tex and why.csv, .md, .tex\n")
+        frame = pd.read_csv(tmp_path / "summaries" / "first" / "why.csv")
+        assert list(frame["arm"]) == ["eager", "compiled"]
+        assert {"why.md", "why.tex", "summary.csv"} <= set(os.listdir(tmp_path / "summaries" / "first"))
+
+    def test_figure(self, tmp_path, capsys):
+        """It is written beside the table, which is printed as ever."""
+        store.write(tmp_path, row())
+        store.write(tmp_path, row(job=1, model="tiny", width=8, depth=2, parameters=128, tensors=2))
+        assert aggregate.main([str(tmp_path / "runs"), "--figure", "model_sizes"]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.startswith("Sweep first")
+        assert shown.err.endswith("summary.parquet, .csv, .md, .tex and model_sizes.png, .svg\n")
+        written = set(os.listdir(tmp_path / "summaries" / "first"))
+        assert {"model_sizes.png", "model_sizes.svg", "summary.csv"} <= written
+
     def test_a_row_of_schema_version_1_meets_the_condition_that_it_was_measured_under(self, tmp_path, capsys):
         """It lacks the column, not the value."""
         store.write(tmp_path, row(param_groups=None, schema_version=1))
@@ -134,6 +160,8 @@ class TestErrors:
         "options",
         [
             ["--matrix", "recompiles"],
+            ["--why"],
+            ["--figure", "model_sizes"],
             ["--where", "optimzer=adam"],
             ["--where", "optimizer=lion"],
             ["--sweep", "none"],
@@ -193,7 +221,7 @@ class TestProcess:
         script = (
             "import sys; from src import aggregate; "
             f"code = aggregate.main([{str(runs)!r}, '--out', {str(tmp_path / 'out')!r}]); "
-            "bad = {'torch', 'hydra', 'omegaconf'} & set(sys.modules); "
+            "bad = {'torch', 'hydra', 'omegaconf', 'matplotlib'} & set(sys.modules); "
             "sys.exit(f'loaded {bad}' if bad else code)"
         )
         done = subprocess.run(

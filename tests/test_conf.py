@@ -88,6 +88,25 @@ class TestConf:
         assert int(told[2]) == model.depth
 
 
+class TestMeasure:
+    def test_each_choice_is_as_precise_as_it_says(self):
+        """A look is one process without extras, what is published is five, a trace times nothing."""
+        made = {name: spec_of(f"measure={name}").measure for group, name in CHOICES if group == "measure"}
+        shown = {n: (m.timed, m.processes, m.explain, m.warm_compile) for n, m in made.items()}
+        assert shown == {
+            "default": (True, 1, True, True),
+            "precise": (True, 5, True, True),
+            "quick": (True, 1, False, False),
+            "trace": (False, 1, False, False),
+        }
+
+    def test_all_of_them_find_gradients_as_a_training_loop_has_them(self):
+        """In new memory, in caches that nobody emptied; and only on request as the tutorial times."""
+        made = [spec_of(f"measure={name}").measure for group, name in CHOICES if group == "measure"]
+        assert {(m.grads, m.flush_cache, m.sequential) for m in made} == {("fresh", False, False)}
+        assert all(m.arms == ["eager", "compiled", "eager_best"] for m in made)
+
+
 class TestExperiments:
     @pytest.mark.parametrize("name", PRESETS)
     def test_every_preset_composes_as_a_sweep_of_its_name(self, name):

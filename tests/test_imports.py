@@ -78,7 +78,9 @@ ALLOWED = {
     ),
     "src.record": ({"pyarrow"}, []),
     "src.store": ({"pyarrow"}, ["src.record"]),
-    "src.stats": ({"numpy", "scipy"}, []),
+    "src.stats": ({"scipy"}, []),
+    "src.timings": (set(), ["src.spec", "src.stats"]),
+    "src.verdicts": (set(), ["src.record", "src.spec", "src.stats", "src.timings"]),
     "src.paths": (set(), []),
     "src.provenance": (set(), ["src.paths"]),
 }
@@ -146,6 +148,8 @@ class TestLoaded:
             ("import src.aggregate", ["torch", "hydra", "src.bench", "src.sweep"]),
             ("import src.spec", ["torch", "hydra", "pandas", "pyarrow"]),
             ("import src.exclusions, src.lr_functions", ["torch", "hydra", "pandas", "pyarrow"]),
+            ("import src.verdicts", ["torch", "hydra", "pandas", "scipy", "src.bench", "src.sweep"]),
+            ("import src.timings", ["torch", "hydra", "pandas", "scipy", "pyarrow", "src.record"]),
             ("import src.bench.child", ["hydra", "pandas", "rich", "src.sweep", "src.store"]),
         ],
     )

@@ -169,3 +169,41 @@ class TestCustom:
         with pytest.raises(SpecError) as caught:
             from_config(config_of(*CUSTOM, override))
         assert str(caught.value).startswith(message)
+
+
+class TestStates:
+    @pytest.mark.parametrize(
+        "overrides",
+        [
+            *((name,) for name in TORCHS if name not in ("lbfgs", "sparseadam")),
+            ("sgd", "momentum=0.9"),
+            ("sgd_momentum", "momentum=0"),
+            ("sgd_momentum", "nesterov=true"),
+            ("adam", "amsgrad=true"),
+            ("adamw", "amsgrad=true"),
+            ("rmsprop", "centered=true"),
+            ("rmsprop", "momentum=0.9"),
+            ("rmsprop", "centered=true", "momentum=0.9"),
+        ],
+        ids=" ".join,
+    )
+    def test_are_as_many_as_torch_keeps(self, overrides):
+        """Tensors of the parameter's shape in the state of torch's own optimizer, after two steps."""
+        name, *arguments = overrides
+        chosen = spec_of(f"optimizer={name}", *(f"optimizer.{a}" for a in arguments)).optimizer
+        parameter = torch.nn.Parameter(torch.ones(3, 5))
+        parameter.grad = torch.ones(3, 5)
+        made = getattr(torch.optim, chosen.torch_class)([parameter], **chosen.keywords())
+        for _ in range(2):
+            made.step()
+        kept = [v for v in made.state[parameter].values() if getattr(v, "shape", None) == parameter.shape]
+        assert chosen.full_size_states() == len(kept)
+
+    @pytest.mark.parametrize("overrides", [("optimizer=lbfgs",), ("optimizer=sparseadam",), CUSTOM])
+    def test_are_not_told_where_they_do_not_tell_the_traffic(self, overrides):
+        """LBFGS remembers steps, sparse gradients have few rows, a user's own class is not known."""
+        assert spec_of(*overrides).optimizer.full_size_states() is None
+
+    def test_muon_alone_multiplies_matrices(self):
+        """It orthogonalises its update."""
+        assert [name for name, kind in OPTIMIZERS.items() if kind.multiplies_matrices] == ["muon"]

@@ -8,6 +8,12 @@ import pytest
 from src import record
 from tests.rows import row
 
+WRITTEN = {"GB/s": "gbps", "MHz": "mhz", "C": "c", "W": "w"}
+"""Units that a column's name cannot have as they are written."""
+
+KNOWN_NAMES = {"load_average"}
+"""Quantities that keep the name by which everyone knows them."""
+
 
 class TestSchema:
     def test_every_column_has_a_meaning_and_a_name_of_its_own(self):
@@ -17,10 +23,11 @@ class TestSchema:
         assert all(column.meaning for column in record.COLUMNS)
 
     def test_units_stand_in_the_names(self):
-        """A column with a unit ends in it, or carries it before `_low` and `_high`."""
+        """A column with a unit ends in it, or carries it before its end of an interval or of the timing."""
         for column in record.COLUMNS:
-            if column.unit:
-                assert re.search(rf"_{column.unit}(_low|_high)?$", column.name), column.name
+            if column.unit and column.name not in KNOWN_NAMES:
+                unit = WRITTEN.get(column.unit, column.unit)
+                assert re.search(rf"_{unit}(_low|_high|_before|_after)?$", column.name), column.name
 
     def test_units_and_meanings_travel_in_the_file_metadata(self):
         """Any Parquet reader finds the documentation in the fields."""

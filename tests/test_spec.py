@@ -110,6 +110,16 @@ class TestFromConfig:
                 r"optimizer.name must match [\w.-]+: got 'a/b'",
             ),
             (["output_dir=''"], "output_dir must match .+: got ''"),
+            (["cpus=[]"], "cpus must name CPUs, each once, or be null: got []"),
+            (["cpus=[1,0,1]"], "cpus must name CPUs, each once, or be null: got [1, 0, 1]"),
+            (
+                ["measure.timed=false", "measure.processes=2"],
+                "measure.processes must be 1 with measure.timed=false, whose counts do not vary: got 2",
+            ),
+            (
+                ["measure=trace", "measure.processes=5"],
+                "measure.processes must be 1 with measure.timed=false, whose counts do not vary: got 5",
+            ),
             (["seed='${nothing}'"], "seed: Interpolation key 'nothing' not found"),
             (["model.width='${no_resolver:}'"], "model.width: Unsupported interpolation type no_resolver"),
         ],
@@ -141,6 +151,13 @@ class TestFromConfig:
             ["optimizer.foreach=false", "optimizer.fused=true"],
             ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0.9"],
             ["measure.arms=[compiled,eager]"],
+            ["measure.arms=[eager,compiled,eager_best,eager_after_compile]"],
+            ["compile=none", "measure.arms=[eager,compiled,eager_best]"],
+            ["measure=precise", "measure.processes=1"],
+            ["measure=trace", "measure.processes=1"],
+            ["cpus=[0]"],
+            ["cpus=[3,1]"],
+            ["cpus=null"],
             ["seed=0"],
             [f"seed={2**63 - 1}"],
             ["threads=1"],
@@ -156,6 +173,47 @@ class TestFromConfig:
         """Only what was composed from the schema becomes a spec."""
         with pytest.raises(SpecError, match="not made from the schema run_schema"):
             spec.from_config(OmegaConf.structured(PublishedSpec("a", None, None, None, "b", "c")))
+
+
+class TestBounds:
+    """Of the keys that say how a run is repeated and what its steps find."""
+
+    @pytest.mark.parametrize(
+        ("override", "message"),
+        [
+            ("measure.processes=0", "measure.processes must be at least 1: got 0"),
+            ("measure.processes=1000", "measure.processes must be below 1000: got 1000"),
+            ("measure.process_spread=-0.1", "measure.process_spread must be at least 0: got -0.1"),
+            ("measure.process_spread=1", "measure.process_spread must be below 1: got 1.0"),
+            ("measure.shared_spread=-0.1", "measure.shared_spread must be at least 0: got -0.1"),
+            ("measure.shared_spread=1", "measure.shared_spread must be below 1: got 1.0"),
+            ("measure.grads=stale", "measure.grads must be one of fresh, static: got 'stale'"),
+            (
+                "measure.arms=[eager,compiled,best]",
+                "measure.arms must be one of eager, compiled, eager_best, eager_after_compile: got 'best'",
+            ),
+            ("cpus=[-1]", "cpus must be at least 0: got -1"),
+            ("cpus=[0,65536]", "cpus must be below 65536: got 65536"),
+            ("limits.run_seconds=0", "limits.run_seconds must be above 0: got 0.0"),
+        ],
+    )
+    def test_a_value_beyond_is_refused(self, override, message):
+        """By the key, the rule and what came."""
+        with pytest.raises(SpecError) as caught:
+            spec.from_config(config_of(override))
+        assert str(caught.value) == message
+
+    @pytest.mark.parametrize(
+        "override",
+        [
+            *("measure.processes=999", "measure.process_spread=0", "measure.process_spread=0.999"),
+            *("measure.shared_spread=0", "measure.shared_spread=0.999"),
+            *("measure.grads=static", "measure.grads=fresh", "cpus=[0,65535]"),
+        ],
+    )
+    def test_a_value_at_the_edge_passes(self, override):
+        """Bounds that are included are included."""
+        assert spec.from_config(config_of(override)).run_key()
 
 
 class TestGate:
@@ -211,9 +269,19 @@ MEASURED = [
     "compile.dynamic=false",
     "compile.cache=warm",
     "measure=quick",
+    "measure=precise",
     "measure=trace",
     "measure.parity=false",
-    "measure.arms=[compiled,eager]",
+    "measure.arms=[eager,compiled]",
+    "measure.arms=[compiled,eager,eager_best]",
+    "measure.processes=2",
+    "measure.process_spread=0.02",
+    "measure.shared_spread=0.02",
+    "measure.grads=static",
+    "measure.flush_cache=true",
+    "measure.explain=false",
+    "measure.warm_compile=false",
+    "measure.sequential=true",
     "measure.trace_steps=3",
     "measure.max_seconds=3",
     "measure.min_rounds=7",
@@ -222,6 +290,8 @@ MEASURED = [
     "lr_type=cuda_tensor",
     "device=cpu",
     "threads=1",
+    "cpus=[0]",
+    "cpus=[0,1]",
     "seed=1",
 ]
 
@@ -293,7 +363,7 @@ class TestRunKey:
         names = {f for f in asdict(spec_of()) if f not in spec.NOT_MEASURED}
         assert names == {
             *("model", "optimizer", "scheduler", "compile", "measure"),
-            *("lr_type", "device", "threads", "seed"),
+            *("lr_type", "device", "threads", "cpus", "seed"),
         }
 
 

@@ -3,6 +3,7 @@
 import math
 import random
 
+import numpy as np
 import pytest
 import scipy.stats
 
@@ -105,6 +106,37 @@ class TestLogTInterval:
         assert stats.log_t_interval([3.61]) == Interval(3.61, None, None)
 
 
+class TestWidened:
+    def test_margins_add_like_the_sides_of_a_right_triangle(self):
+        """A deviation of 1 % has a margin of 1.96 %; with margins of 1 % and 2 % it gives hypotenuses."""
+        known = Interval(3.0, 3.0 * math.exp(-0.01), 3.0 * math.exp(0.02))
+        result = stats.widened(known, 0.01)
+        assert result.center == 3.0
+        assert math.log(result.low / 3) == pytest.approx(-math.hypot(0.01, 0.0195996), rel=1e-5)
+        assert math.log(result.high / 3) == pytest.approx(math.hypot(0.02, 0.0195996), rel=1e-5)
+
+    def test_a_sure_value_gets_the_normal_interval(self):
+        """A value known exactly, times a factor e^N(0, 0.02), is scipy's lognormal interval."""
+        low, high = scipy.stats.lognorm.interval(0.95, s=0.02, scale=1.25)
+        result = stats.widened(Interval(1.25, 1.25, 1.25), 0.02)
+        assert (result.low, result.high) == pytest.approx((low, high))
+
+    def test_no_deviation_changes_nothing(self):
+        """The interval of one process alone."""
+        result = stats.widened(Interval(2.0, 1.9, 2.2), 0.0)
+        assert (result.center, result.low, result.high) == pytest.approx((2.0, 1.9, 2.2))
+
+    def test_swapped_arms_have_the_swapped_interval(self):
+        """1 / the interval of a speedup is the interval of 1 / the speedup."""
+        forth = stats.widened(Interval(2.0, 1.9, 2.2), 0.01)
+        back = stats.widened(Interval(1 / 2.0, 1 / 2.2, 1 / 1.9), 0.01)
+        assert (1 / back.high, 1 / back.low) == pytest.approx((forth.low, forth.high))
+
+    def test_without_an_interval_there_is_none(self):
+        """Luck added to an unknown margin is an unknown margin."""
+        assert stats.widened(Interval(2, None, None), 0.01) == Interval(2, None, None)
+
+
 class TestQuotient:
     def test_margins_add_like_the_sides_of_a_right_triangle(self):
         """Margins of factors e^0.3 and e^0.4 give a margin of e^0.5."""
@@ -154,3 +186,87 @@ class TestSpread:
     def test_interquartile_range_over_median(self):
         """Of 1 to 8 the middle half reaches from 3 to 6, around 4.5."""
         assert stats.spread([8, 7, 6, 5, 4, 3, 2, 1]) == pytest.approx(3 / 4.5)
+
+
+def two_levels(n, part, noise, draw):
+    """Return `n` values on 1 and 1.05 with that noise, `part` of them on the higher level."""
+    return [1.05 if i < part * n else 1.0 for i in range(n)] + noise * draw.normal(size=n)
+
+
+ONE_HUMP = {
+    "normal": lambda draw, n: 1 + 0.03 * draw.normal(size=n),
+    "even": lambda draw, n: 1 + 0.1 * draw.uniform(size=n),
+    "exponential": lambda draw, n: 1 + 0.05 * draw.exponential(size=n),
+    "lognormal": lambda draw, n: draw.lognormal(sigma=0.5, size=n),
+    "very skewed": lambda draw, n: 1 + 0.02 * draw.lognormal(sigma=1.0, size=n),
+}
+"""Samples of n values that lie on one level, however skewed."""
+
+
+class TestLevels:
+    def test_two_levels_are_returned_as_their_means(self):
+        """13 values around 100 and 7 around 110 lie on levels of 100 and 110, in whatever order."""
+        values = [99.0, 100.0, 101.0] * 4 + [100.0] + [109.0, 110.0, 111.0] * 2 + [110.0]
+        random.Random(1).shuffle(values)  # noqa: S311
+        assert stats.levels(values) == pytest.approx((100.0, 110.0))
+
+    @pytest.mark.parametrize("n", [100, 101, 20, 21])
+    def test_the_split_is_the_best_of_all(self, n):
+        """Tried one by one with numpy's variances, no split has less within its parts."""
+        ordered = np.sort(two_levels(n, 0.4, 0.003, np.random.default_rng(n)))
+        within = {k: k * np.var(ordered[:k]) + (n - k) * np.var(ordered[k:]) for k in range(1, n)}
+        best = min(within, key=within.get)
+        expected = (np.mean(ordered[:best]), np.mean(ordered[best:]))
+        assert stats.levels(list(ordered)) == pytest.approx(expected)
+
+    @pytest.mark.parametrize(
+        ("low", "high", "few", "expected"),
+        [
+            (100.0, 110.0, 4, True),
+            (100.0, 110.0, 3, False),  # a few outliers are no level: 15 %
+            (100.0, 101.1, 4, True),
+            (100.0, 100.9, 4, False),  # nobody minds levels 1 % apart
+        ],
+    )
+    def test_the_smaller_part_and_the_distance_count(self, low, high, few, expected):
+        """Of 20 values at least 4 must be on the other level, more than 1 % away."""
+        assert (stats.levels([low] * (20 - few) + [high] * few) is not None) == expected
+        assert (stats.levels([high] * (20 - few) + [low] * few) is not None) == expected
+
+    @pytest.mark.parametrize(("deviation", "expected"), [(1.5, True), (1.6, False)])
+    def test_levels_must_be_apart_by_more_than_they_spread(self, deviation, expected):
+        """20 values need 1.9 + 25/20 = 3.15 sums of deviations: of 1.5 each (9.45) 10 is more, of 1.6 not."""
+        # Of ten values, one `side` above and one below their mean: 2 side^2 / 9 is the variance.
+        side = deviation * math.sqrt(9 / 2)
+        level = [-side, side, *[0.0] * 8]
+        assert (stats.levels([*(100 + v for v in level), *(110 + v for v in level)]) is not None) == expected
+
+    @pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0] * 9, [3.0] * 50])
+    def test_few_or_equal_values_tell_nothing(self, values):
+        """Two levels need 20 values, and two values."""
+        assert stats.levels(values) is None
+
+    @pytest.mark.parametrize("shape", ONE_HUMP)
+    @pytest.mark.parametrize("n", [20, 40, 100, 200])
+    def test_one_hump_is_not_taken_for_two(self, shape, n):
+        """In at most 1 % of the samples: of 500 samples no more than 12 (1 % and three deviations)."""
+        draw = np.random.default_rng(n)
+        samples = (ONE_HUMP[shape](draw, n).tolist() for _ in range(500))
+        assert sum(stats.levels(values) is not None for values in samples) <= 12
+
+    @pytest.mark.parametrize(
+        ("n", "part", "noise"),
+        [
+            (20, 0.3, 0.005),
+            (40, 0.3, 0.007),
+            (40, 0.5, 0.007),
+            (100, 0.3, 0.01),
+            (100, 0.5, 0.01),
+            (200, 0.3, 0.01),
+        ],
+    )
+    def test_two_levels_are_found(self, n, part, noise):
+        """5 % apart, in 95 % of the samples: 10 deviations with 20 values, 7 with 40, 5 with 100."""
+        draw = np.random.default_rng(n)
+        samples = (two_levels(n, part, noise, draw).tolist() for _ in range(300))
+        assert sum(stats.levels(values) is not None for values in samples) >= 285

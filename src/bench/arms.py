@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils.benchmark import Timer
 
-from src.bench import workload
-from src.bench.flush import Flush
+from src.bench import flush, workload
 from src.bench.workload import Workload
 from src.spec import CompileSpec, RunSpec
 
@@ -27,6 +26,8 @@ class Arm:
     step: Callable[[], None]
     """What is timed."""
     block: Block
+    warm_block: Block
+    """The same without emptying any cache, for the warm-up."""
     steps_taken: int = 0
     """Steps since the optimizer was made."""
 
@@ -102,19 +103,22 @@ def _arm(spec: RunSpec, built: Workload, step: Callable[[], None], now: Callable
     """Return an arm; whatever the step, it is timed by this code."""
     if spec.measure.grads == "static":
         built.fix_gradients()
+    plain = _one_after_the_other(step, now)
+    timed = plain
     if spec.measure.flush_cache:
-        timed = _each_by_itself(step, Flush(built.parameters[0].device), now)
-    else:
-        timed = _one_after_the_other(step, now)
+        timed = _each_by_itself(step, flush.of(built.parameters[0].device), now)
 
-    def block(steps: int) -> float:
-        if spec.measure.grads == "fresh":
-            built.renew_gradients()
-        seconds = timed(steps)
-        arm.steps_taken += steps + _untimed(steps)
-        return seconds
+    def counted(block: Block) -> Block:
+        def run(steps: int) -> float:
+            if spec.measure.grads == "fresh":
+                built.renew_gradients()
+            seconds = block(steps)
+            arm.steps_taken += steps + _untimed(steps)
+            return seconds
 
-    arm = Arm(built, step, block)
+        return run
+
+    arm = Arm(built, step, counted(timed), counted(plain))
     return arm
 
 
@@ -142,7 +146,7 @@ def _one_after_the_other(step: Callable[[], None], now: Callable[[], float]) -> 
     return lambda steps: float(timer.timeit(steps).raw_times[0])
 
 
-def _each_by_itself(step: Callable[[], None], flush: Callable[[], None], now: Callable[[], float]) -> Block:
+def _each_by_itself(step: Callable[[], None], empty: Callable[[], None], now: Callable[[], float]) -> Block:
     """Return a block in which the caches are emptied before every step, outside of its time.
 
     The clock waits for the device at both ends of every step, so that a step has the whole of its
@@ -157,7 +161,7 @@ def _each_by_itself(step: Callable[[], None], flush: Callable[[], None], now: Ca
                 step()
             seconds = 0.0
             for _ in range(steps):
-                flush()
+                empty()
                 start = now()
                 step()
                 seconds += now() - start

@@ -205,10 +205,8 @@ class _Run:
         """
         eager = self._arms["eager"]
         eager.workload.settle()
-        warm_up(eager.block, lambda: 0, self._warm_up_plan(eager), self._now)
-        self._before_us = time_one(
-            eager.block, self.spec.measure.min_block_seconds, BEFORE_COMPILE_BLOCKS
-        ).block_us
+        warm_up(eager.warm_block, lambda: 0, self._warm_up_plan(eager), self._now)
+        self._before_us = time_one(eager.block, self._min_block_seconds(), BEFORE_COMPILE_BLOCKS).block_us
         self._eager_compiled = any(c.has_graph for c in torch_private.drain())
 
     def try_implementations(self) -> None:
@@ -306,7 +304,7 @@ class _Run:
     def warm_up(self) -> None:
         """Warm up every arm, the compiled one until it stops compiling."""
         spec, compiled = self.spec, self._arms["compiled"]
-        self._warm = warm_up(compiled.block, self._news, self._warm_up_plan(compiled), self._now)
+        self._warm = warm_up(compiled.warm_block, self._news, self._warm_up_plan(compiled), self._now)
         if "eager_after_compile" in spec.measure.arms:
             self._arms["eager_after_compile"] = arms.eager_after_compile(spec, self._device, self._now)
             torch_private.drain()  # compilations of that arm are not the compiled arm's
@@ -317,9 +315,13 @@ class _Run:
             self._arms["eager_best"].workload.settle()
         for name, arm in self._arms.items():
             if name != "compiled":
-                warm_up(arm.block, lambda: 0, self._warm_up_plan(arm), self._now)
+                warm_up(arm.warm_block, lambda: 0, self._warm_up_plan(arm), self._now)
         if self._compiles:
             machine.wait_for_own_processes(LONGEST_WAIT)
+
+    def _min_block_seconds(self) -> float:
+        """Return the shortest block in s; steps that are timed one by one need none to be exact."""
+        return 0.0 if self.spec.measure.flush_cache else self.spec.measure.min_block_seconds
 
     def _warm_up_steps(self) -> int:
         asked = self.spec.measure.warm_up_steps
@@ -366,7 +368,7 @@ class _Run:
         m, timed = self.spec.measure, self._timed_arms()
         first_steps = min(arm.steps_taken for arm in timed.values())
         seconds = m.max_seconds / m.processes
-        plan = Plan(m.min_block_seconds, m.min_rounds, seconds, m.target_relative_width)
+        plan = Plan(self._min_block_seconds(), m.min_rounds, seconds, m.target_relative_width)
         before, foreign = gpu_state.take(self._device), machine.ForeignLoad()
         timing = time_arms(
             {name: arm.block for name, arm in timed.items()}, plan, self._now, ("eager", "compiled")

@@ -1,5 +1,7 @@
 """Emptying the caches, as the forward and backward pass between two optimizer steps do."""
 
+from functools import cache
+
 import torch
 
 from src.bench import roofline
@@ -21,3 +23,9 @@ class Flush:
     def __call__(self) -> None:
         """Read and write the buffer."""
         self._buffer.add_(1.0)
+
+
+@cache
+def of(device: torch.device) -> Flush:
+    """Return the one flush of a device: its buffer may be large."""
+    return Flush(device)

@@ -82,7 +82,7 @@ def _tried(spec: RunSpec, name: str, device: torch.device, now: Callable[[], flo
     made = _made(spec, device, now)
     if made is None or path.take(made.take_step).implementation() != name:
         return None
-    return brief_us(made.block)
+    return brief_us(made.block, 0.0 if spec.measure.flush_cache else _BLOCK_SECONDS)
 
 
 def _made(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm | None:
@@ -96,7 +96,7 @@ def _made(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm 
     return made
 
 
-def brief_us(block: Callable[[int], float]) -> float:
+def brief_us(block: Callable[[int], float], block_seconds: float = _BLOCK_SECONDS) -> float:
     """Return the median time of a step in us over a few short blocks."""
-    steps = steps_for(block, _BLOCK_SECONDS)
+    steps = steps_for(block, block_seconds)
     return median(block(steps) / steps for _ in range(_BLOCKS)) * 1e6

@@ -169,9 +169,10 @@ def _arm_bytes(spec: RunSpec) -> int:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return the memory that is free on the device."""
+    """Return the memory that is free on the device, with what torch keeps there without using it."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
     return int(psutil.virtual_memory().available)
 
 

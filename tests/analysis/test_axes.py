@@ -44,6 +44,25 @@ class TestLayers:
         assert labels("frozen_layers", row(**old), row(frozen_layers=2)) == ("0", "2")
 
 
+class TestHowItWasTimed:
+    AXES = ("pinned_cpus", "grads", "flush_cache")
+
+    def test_rows_of_earlier_schema_versions_do_not_make_an_axis_vary(self):
+        """They lack the columns: nothing was pinned, flushed, or said to be static then."""
+        axes = axes_of(cells_of([row(**dict.fromkeys(self.AXES)), row(optimizer="sgd")]))
+        assert [axis.title for axis in axes if axis.varies] == ["optimizer"]
+
+    def test_cpus_are_one_value_in_brackets(self):
+        """A comma in a label would look like the next axis."""
+        assert labels("pinned_cpus", row(), row(pinned_cpus="0,1")) == ("null", "[0,1]")
+
+    def test_each_is_an_axis(self):
+        """Rows that were timed differently are told apart."""
+        rows = [row(), row(grads="static"), row(flush_cache=True)]
+        assert labels("grads", *rows) == ("fresh", "static", "fresh")
+        assert labels("flush_cache", *rows) == ("false", "false", "true")
+
+
 class TestLearningRateLabel:
     def test_says_float_or_where_the_tensor_is(self):
         """The device matters for tensors only."""

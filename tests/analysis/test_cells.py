@@ -7,7 +7,7 @@ import pytest
 from src import stats
 from src.analysis.cells import NOT_TIMED, ROW_COLUMNS, cells_of, outcome
 from src.stats import Interval
-from tests.rows import bad, row, times, traced
+from tests.rows import bad, best, row, times, traced
 
 
 class TestGrouping:
@@ -40,8 +40,8 @@ class TestGrouping:
         assert len(cells_of([row(), row(hostname="lab2"), bad("crashed", "SIGSEGV", **nowhere)])) == 3
 
 
-class TestRowsOfSchemaVersion1:
-    OLD = dict.fromkeys(("param_groups", "frozen_layers", "layers_without_grad"))
+class TestRowsOfEarlierSchemaVersions:
+    OLD = dict.fromkeys(("param_groups", "frozen_layers", "layers_without_grad", "grads", "flush_cache"))
 
     def test_an_axis_that_they_lack_has_the_value_they_were_measured_with(self):
         """An old row and a new one of the same thing repeat one cell."""
@@ -55,6 +55,9 @@ class TestRowsOfSchemaVersion1:
             {"param_groups": "two"},
             {"frozen_layers": 1},
             {"layers_without_grad": 1},
+            {"grads": "static"},
+            {"flush_cache": True},
+            {"pinned_cpus": "0,1"},
         ],
     )
     def test_another_value_is_another_cell(self, change):
@@ -161,6 +164,44 @@ class TestNumbers:
         assert cell.speedup.center == 2
 
 
+class TestBest:
+    def test_one_row_has_its_own_interval(self):
+        """A fused step of 90 us against a compiled one of 120: 0.75."""
+        (cell,) = cells_of([row(**best("fused", 90.0))])
+        assert (cell.best.names, cell.best.us.center, cell.best.speedup.center) == (("fused",), 90.0, 0.75)
+        assert (cell.best.speedup.low, cell.best.verdict) == (pytest.approx(0.74625), "slower")
+
+    def test_rows_may_disagree_on_which_it_is(self):
+        """Two implementations that are equally fast win in turn; both are named."""
+        rows = [
+            row(seed=i, **best(name, us)) for i, (name, us) in enumerate((("fused", 90.0), ("foreach", 91.0)))
+        ]
+        (cell,) = cells_of(rows)
+        expected = stats.log_t_interval([90 / 120, 91 / 120])
+        assert cell.best.names == ("fused", "foreach")
+        assert cell.best.speedup.low == pytest.approx(expected.low)
+
+    def test_rows_without_it_have_none(self):
+        """Also where the row is invalid: its numbers enter nothing."""
+        assert cells_of([row()])[0].best is None
+        assert cells_of([row(verdict="invalid", **best("fused", 90.0))])[0].best is None
+
+    def test_the_eager_arm_may_be_the_best(self):
+        """It is then timed once, and has one time."""
+        same = best("foreach", 240.0, margin=0.01)
+        assert cells_of([row(**same)])[0].eager_is_best
+        assert not cells_of([row(**best("foreach", 240.1, margin=0.01))])[0].eager_is_best
+        assert not cells_of([row()])[0].eager_is_best
+
+
+class TestSequential:
+    def test_several_rows_are_a_geomean(self):
+        """sqrt(2 * 8) = 4."""
+        (cell,) = cells_of([row(seed=s, sequential_speedup=v) for s, v in enumerate((2.0, 8.0))])
+        assert cell.sequential.speedup.center == pytest.approx(4)
+        assert cells_of([row()])[0].sequential is None
+
+
 class TestBreakEven:
     def test_compile_seconds_over_seconds_saved_per_step(self):
         """3.6 s of compile and 120 us saved a step: 30,000 steps."""
@@ -169,10 +210,23 @@ class TestBreakEven:
         # speedup 1.98: saves 240 * (1 - 1/1.98) = 118.79 us a step
         assert cell.break_even.high == pytest.approx(3.6e6 / 118.787879)
 
+    def test_from_a_warm_cache_as_well(self):
+        """0.36 s instead of 3.6 s: 3,000 steps; the intervals are equally wide."""
+        (cell,) = cells_of([row(compile_s=3.6, compile_warm_s=0.36)])
+        assert (cell.compile_warm_s.center, cell.break_even_warm.center) == (0.36, pytest.approx(3_000))
+        assert cell.break_even_warm.relative_width == pytest.approx(cell.break_even.relative_width)
+
+    def test_a_run_without_a_warm_compile_has_no_warm_number(self):
+        """The cold one stays."""
+        (cell,) = cells_of([row()])
+        assert (cell.compile_warm_s, cell.break_even_warm) == (None, None)
+        assert cell.break_even is not None
+
     @pytest.mark.parametrize("verdict", ["slower", "no_difference"])
     def test_nothing_saved_is_never_earned_back(self, verdict):
         """Without a verdict of faster there is no number."""
-        assert cells_of([row(verdict=verdict)])[0].break_even is None
+        (cell,) = cells_of([row(verdict=verdict, compile_warm_s=0.3)])
+        assert (cell.break_even, cell.break_even_warm) == (None, None)
 
 
 class TestRowColumns:

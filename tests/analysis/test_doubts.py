@@ -2,10 +2,11 @@
 
 import pytest
 
+from src import record
 from src.analysis.cells import cells_of
-from src.analysis.doubts import doubts_of, retested, same_kernels
+from src.analysis.doubts import doubts_of, intervals, retested, same_kernels, slower_than_best
 from src.analysis.summary import summarize
-from tests.rows import row, traced
+from tests.rows import best, row, times, traced
 
 
 def modes(*names, make=row, **changes):
@@ -33,6 +34,84 @@ class TestDoubtsOf:
         """The path of the eager arm is told where it was moved."""
         (doubt,) = doubts_of(cells_of([row(warnings=["eager_left_foreach"], eager_path="forloop")])[0])
         assert doubt.endswith("(it ran: forloop)")
+
+    @pytest.mark.parametrize(
+        ("warning", "column", "value", "end"),
+        [
+            ("slowed_by_compiling", "eager_before_compile_us", 95.43, "eager_before_compile_us=95.4"),
+            ("clock_throttled", "throttle_reasons", ["heat", "power"], "throttle_reasons=heat, power"),
+            ("governor_saves_power", "cpu_governor", "powersave", "cpu_governor=powersave"),
+            ("governor_saves_power", "cpu_governor", None, "for performance: cpu_governor"),
+        ],
+    )
+    def test_a_warning_that_ends_with_a_column_is_followed_by_its_value(self, warning, column, value, end):
+        """A reader of a table has no row to look it up in."""
+        (doubt,) = doubts_of(cells_of([row(warnings=[warning], **{column: value})])[0])
+        assert doubt.endswith(end)
+
+    @pytest.mark.parametrize("name", record.WARNINGS)
+    def test_every_warning_is_a_name_and_a_sentence(self, name):
+        """As a footnote reads it."""
+        (doubt,) = doubts_of(cells_of([row(warnings=[name])])[0])
+        assert doubt == f"{name}: {record.WARNINGS[name]}" or name == "parity_failed"
+
+
+class TestAgainstBest:
+    def cell(self, verdict, best_us, **changes):
+        (cell,) = cells_of([row(verdict=verdict, **best("fused", best_us, 100.0), **times(200.0, 100.0))])
+        return cell
+
+    @pytest.mark.parametrize(
+        ("verdict", "best_us", "slower", "footnotes"),
+        [
+            ("faster", 90.0, "fused", []),
+            ("no_difference", 90.0, "fused", []),
+            ("slower", 90.0, None, []),
+            ("faster", 150.0, None, []),
+            ("faster", 100.0, None, ["against the best eager implementation (fused): no difference"]),
+            ("slower", 150.0, None, ["against the best eager implementation (fused): faster"]),
+        ],
+    )
+    def test_a_verdict_that_differs_is_told_once(self, verdict, best_us, slower, footnotes):
+        """A compiled step that loses against the best is told beside the verdict, the rest below."""
+        cell = self.cell(verdict, best_us)
+        assert (slower_than_best(cell), doubts_of(cell)) == (slower, footnotes)
+
+    @pytest.mark.parametrize(("best_us", "slower"), [(99.49, None), (98.0, "fused")])
+    def test_the_whole_interval_must_lie_below(self, best_us, slower):
+        """With min_effect 0.01 below 1 / 1.01 = 0.9901: 0.9949 +- 0.5 % ends at 0.9999, 0.98 at 0.9849."""
+        assert slower_than_best(self.cell("faster", best_us)) == slower
+
+    def test_rows_without_a_best_say_nothing(self):
+        """Rows of earlier schema versions have none."""
+        (cell,) = cells_of([row()])
+        assert (slower_than_best(cell), doubts_of(cell)) == (None, [])
+
+
+class TestIntervals:
+    def test_says_what_the_interval_of_a_row_is_over(self):
+        """One sentence where all rows are alike."""
+        over = "Intervals over 5 fresh processes; times and speedups are geometric means over them"
+        assert intervals(summarize([row(processes=5)])) == [f"{over}."]
+        assert intervals(summarize([row(processes=5), row(processes=5, optimizer="sgd")])) == [f"{over}."]
+
+    def test_says_what_is_assumed_of_one_process(self):
+        """The spread of one process is not seen, so it comes from elsewhere."""
+        (sentence,) = intervals(summarize([row(processes=1, process_spread=0.015)]))
+        assert sentence.startswith("Intervals of one process: ")
+        assert "an assumed spread of 1.5 % over processes" in sentence
+        (sentence,) = intervals(summarize([row(processes=1, process_spread=0.0)]))
+        assert sentence == "Intervals of one process: they lack the spread over processes."
+
+    def test_names_the_cells_where_they_differ(self):
+        """Two kinds of interval in one table are told apart."""
+        sentences = intervals(summarize([row(processes=3), row(optimizer="sgd", processes=1)]))
+        assert [sentence.rpartition(" (")[2] for sentence in sentences] == ["adam).", "sgd)."]
+
+    def test_is_silent_on_rows_that_do_not_say_and_on_cells_of_several_rows(self):
+        """The head of the table tells of intervals over rows."""
+        assert intervals(summarize([row(), row(optimizer="sgd", processes=None)])) == []
+        assert intervals(summarize([row(processes=1), row(processes=1, seed=1)])) == []
 
 
 class TestSameKernels:

@@ -31,6 +31,24 @@ class TestTime:
         assert fmt.time_s(0.25) == "250 ms"
 
 
+class TestSignificant:
+    @pytest.mark.parametrize(
+        ("value", "expected"), [(None, "-"), (0.0, "0"), (83.25, "83.2"), (9.996, "10.0"), (10547.0, "10500")]
+    )
+    def test_three_digits_without_a_unit(self, value, expected):
+        """The unit is in the title of the column."""
+        assert expected == fmt.significant(value)
+
+
+class TestPercent:
+    @pytest.mark.parametrize(
+        ("value", "expected"), [(None, "-"), (0.92, "92"), (0.0994, "9.9"), (0.0996, "10"), (1.3, "130")]
+    )
+    def test_one_decimal_below_ten(self, value, expected):
+        """0.0996 is 9.96 %, which reads 10."""
+        assert expected == fmt.percent(value)
+
+
 class TestHalfWidth:
     @pytest.mark.parametrize(
         ("low", "high", "expected"),

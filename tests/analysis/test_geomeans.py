@@ -5,7 +5,7 @@ import pytest
 from src.analysis.axes import axes_of
 from src.analysis.cells import cells_of
 from src.analysis.geomeans import geomeans_of
-from tests.rows import bad, row, times
+from tests.rows import bad, best, row, times
 
 
 def cell(optimizer, mode, speedup, **changes):
@@ -29,6 +29,16 @@ class TestGeomeansOf:
         assert [g.label for g in result] == ["default", "max"]
         assert [g.speedup.center for g in result] == pytest.approx([4, 3])
         assert {(g.covered, g.total, g.note) for g in result} == {(2, 2, "")}
+
+    def test_against_the_best_eager_implementation(self):
+        """sqrt(0.5 * 2) = 1; one cell without such a speedup leaves none."""
+        (result,) = geomeans(
+            cell("adam", "default", 2, **best("fused", 50.0, 100.0)),
+            cell("sgd", "default", 8, **best("fused", 200.0, 100.0)),
+        )
+        assert (result.speedup.center, result.vs_best.center) == (pytest.approx(4), pytest.approx(1))
+        (result,) = geomeans(cell("adam", "default", 2, **best("fused", 50.0)), cell("sgd", "default", 8))
+        assert result.vs_best is None
 
     def test_workloads_that_one_way_failed_are_left_out_of_all(self):
         """A mean over other workloads would compare the workloads; the left out one is named."""

@@ -1,7 +1,9 @@
 """Published numbers beside ours."""
 
+from typing import ClassVar
+
 from src.analysis.cells import cells_of
-from src.analysis.published import AS_PUBLISHED, SEPARATE, experiment_of, published_lines
+from src.analysis.published import AS_PUBLISHED, SEPARATE, SEQUENTIAL, experiment_of, published_lines
 from tests.rows import bad, config, row
 
 ENTRY = {
@@ -46,6 +48,24 @@ class TestPublishedLines:
         assert [line.label for line in lines] == ["published: Adam", AS_PUBLISHED, SEPARATE]
         assert [line.speedup.center for line in lines] == [2.5, 5.0, 2.0]
         assert [line.source for line in lines] == ["hardware: A100; source: tutorial", "", ""]
+
+    SEQUENTIAL_TIMES: ClassVar = {
+        "sequential_eager_us": 230.0,
+        "sequential_compiled_us": 200.0,
+        "sequential_speedup": 1.15,
+    }
+
+    def test_the_sequential_method_stands_beside_ours(self):
+        """230 / 200 one arm after the other, 240 / 120 in alternating blocks."""
+        lines = self.lines(preset_row(**self.SEQUENTIAL_TIMES))
+        assert [line.label for line in lines] == ["published: Adam", SEQUENTIAL, SEPARATE]
+        assert [line.speedup.center for line in lines[1:]] == [1.15, 2.0]
+        assert (lines[1].eager.center, lines[1].compiled.center, lines[1].speedup.low) == (230.0, 200.0, None)
+
+    def test_it_is_told_where_nothing_was_published(self):
+        """Whoever asked for two methods compares them."""
+        assert [line.label for line in self.lines(row(**self.SEQUENTIAL_TIMES))] == [SEQUENTIAL, SEPARATE]
+        assert self.lines(row()) == ()
 
     def test_without_that_arm_only_the_measured_line(self):
         """Nothing is said about a method that was not timed."""

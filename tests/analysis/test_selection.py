@@ -104,6 +104,9 @@ class TestCondition:
             ("bias=True", (True,)),
             ("compile_dynamic=null,false", (None, False)),
             ("run_key=a=b", ("a=b",)),
+            ("pinned_cpus=0,1", ("0,1",)),
+            ("pinned_cpus=[0,1]", ("0,1",)),
+            ("pinned_cpus=null", (None,)),
         ],
     )
     def test_values_have_the_type_of_their_column(self, text, values):

@@ -8,12 +8,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from src.analysis import matrix, tables, text
+from src.analysis import matrix, tables, text, why
 from src.analysis.cells import CELL_FACTS
 from src.analysis.grid import document_of
 from src.analysis.summary import summarize
 from tests.analysis import golden
-from tests.rows import bad, config, row, times, traced
+from tests.rows import bad, best, config, explained, row, times, traced
 
 HOSTILE = "a & b % c _ d # e { f } g ~ h ^ i \\ j $ k | l < m > [n] `o` *p* \x1b[31m é"
 REASON = "1/0: self.param_groups[0]['lr'] == 0.00333  # for group in groups:  # optim/adam.py:142 in step"
@@ -117,6 +117,61 @@ def two_modes():
     ]  # fmt: skip
 
 
+def against_best():
+    """Return each way in which the verdict and that against the best eager implementation can differ."""
+    arms = [  # optimizer, verdict, eager, best, its name, compiled
+        ("adam", "slower", 234.0, 83.0, "fused", 339.0),
+        ("adamw", "faster", 234.0, 83.0, "fused", 150.0),
+        ("nadam", "no_difference", 234.0, 200.0, "foreach", 235.0),
+        ("radam", "faster", 480.0, 240.0, "foreach", 241.0),
+        ("sgd", "faster", 240.0, 240.0, "foreach", 120.0),
+    ]
+    return [
+        row(optimizer=o, verdict=v, eager_path="foreach", processes=1, process_spread=0.01,
+            compile_warm_s=0.28, **times(e, c), **best(name, b, c))
+        for o, v, e, b, name, c in arms
+    ]  # fmt: skip
+
+
+def processes():
+    """Return a run over processes, one of a single process, and both methods of timing."""
+    sequential = {"sequential_eager_us": 230.0, "sequential_compiled_us": 200.0, "sequential_speedup": 1.15}
+    names = ["slowed_by_compiling", "clock_throttled", "in_cache"]
+    told = {"eager_before_compile_us": 95.4, "throttle_reasons": ["sw_power_cap", "sw_thermal_slowdown"]}
+    return [
+        row(processes=5, compiled_path="partly", grads="static", pinned_cpus="0,1", **best("fused", 180.0),
+            compile_warm_s=0.28, **sequential),
+        row(processes=1, process_spread=0.01, optimizer="sgd", grads="static", pinned_cpus="0,1",
+            compiled_path="compiled", **best("foreach", 240.0), warnings=names, **told),
+    ]  # fmt: skip
+
+
+MIB = 2**20
+
+
+def explained_rows(device="cuda"):
+    """Return rows that say why: the eager arm launches, the fused one moves memory, a small one is cached."""
+
+    def facts(arm, us, bound, peak, **of_gpu):
+        own = {"cpu_us": us, "bound": bound, "peak_bytes": peak * MIB}
+        return explained(arm, us, **own, **(of_gpu if device == "cuda" else {}))
+
+    sizes = {"eager_bytes": 600 * MIB, "state_bytes": 80 * MIB, "last_level_cache_bytes": 50 * MIB}
+    machine = {"device": device, "gpu": "NVIDIA H200" if device == "cuda" else None, "eager_path": "foreach"}
+    eager = facts("eager", 234.0, "launch", 160, device_us=93.5, kernels=7, host_us=210.0)
+    fused = facts("eager_best", 83.0, "bandwidth", 160, device_us=72.1, kernels=2, host_us=65.0)
+    rows = [
+        row(**times(234.0, c), **best("fused", 83.0, c), **sizes, **machine, verdict=v, compile_mode=m)
+        | eager | fused | facts("compiled", c, "launch", 200, device_us=72.0, kernels=2, host_us=c - 19)
+        for m, c, v in (("default", 339.0, "slower"), ("max-autotune-no-cudagraphs", 150.0, "faster"))
+    ]  # fmt: skip
+    alone = {**times(240.0, 120.0), **best("foreach", 240.0, margin=0.01)}
+    rows.append(row(optimizer="sgd", **alone, **machine, warnings=["in_cache"], eager_attained=1.3))
+    return [*rows, bad("failed", "OOM", **{**machine, "optimizer": "lion"})]
+
+
+WHYS = {"why": explained_rows(), "why_cpu": explained_rows("cpu")[:1]}
+
 MATRICES = {"matrix": recompile_matrix(), "matrix_of_two_modes": two_modes()}
 
 CASES = {
@@ -135,6 +190,8 @@ CASES = {
     "published": published(),
     "traces": traces(),
     "paths": paths(),
+    "best_eager": against_best(),
+    "processes": processes(),
 }  # fmt: skip
 
 
@@ -162,6 +219,18 @@ class TestGolden:
         golden.check(f"{name}.csv", matrix.to_csv(document))
         assert max(map(len, rendered.splitlines())) <= 80
 
+    @pytest.mark.parametrize("name", WHYS)
+    def test_why(self, name):
+        """Where the time of each arm goes, in every format."""
+        summary = summarize(WHYS[name])
+        document = why.why_of(summary)
+        rendered = text.render(document, 80)
+        golden.check(f"{name}.txt", rendered)
+        golden.check(f"{name}.md", tables.to_markdown(document))
+        golden.check(f"{name}.tex", tables.to_latex(document))
+        golden.check(f"{name}.csv", tables.to_csv(why.to_table(summary)))
+        assert max(map(len, rendered.splitlines())) <= 80
+
     @pytest.mark.parametrize("name", ["small_sweep", "failed_run", "hostile_names", "published", "traces"])
     def test_latex(self, name):
         """What goes into a paper."""
@@ -169,7 +238,7 @@ class TestGolden:
 
     def test_csv(self):
         """What goes into a spreadsheet."""
-        golden.check("failed_run.csv", tables.to_csv(summarize(CASES["failed_run"])))
+        golden.check("failed_run.csv", tables.to_csv(tables.to_table(summarize(CASES["failed_run"]))))
 
 
 class TestText:
@@ -178,13 +247,30 @@ class TestText:
         rendered = text.render(document_of(summarize(small_sweep())), 200)
         assert re.search(r"adam +reduce-overhead +240 us ±1.0 % +126 us ±1.0 %", rendered)
 
+    @pytest.mark.parametrize("name", ["failed_run", "best_eager", "processes"])
     @pytest.mark.parametrize("width", [1, 20, 40, 60, 80, 100, 120, 200])
-    def test_no_width_loses_anything(self, width):
+    def test_no_width_loses_anything(self, name, width):
         """Every number survives every width, in pieces at worst."""
-        wide = text.render(document_of(summarize(CASES["failed_run"])), 500)
-        narrow = text.render(document_of(summarize(CASES["failed_run"])), width)
-        assert set(re.findall(r"\d\.\d+x", wide)) == set(re.findall(r"\d\.\d+x", narrow))
+        wide = text.render(document_of(summarize(CASES[name])), 500)
+        narrow = text.render(document_of(summarize(CASES[name])), width)
+        for number in (r"\d\.\d+x", r"\[\d\.\d+,", r"\d\.\d+\]", r"±\d+\.\d", r"\d+ [um]?s\b"):
+            assert set(re.findall(number, wide)) == set(re.findall(number, narrow))
         assert "…" not in narrow
+
+    @pytest.mark.parametrize("width", [40, 50, 60, 70, 80])
+    def test_a_table_that_is_too_wide_is_dealt_out_over_tables_that_fit(self, width):
+        """Each line of each of them has its label, and no line is wider than the terminal."""
+        rendered = text.render(document_of(summarize(CASES["processes"])), width)
+        tables_of_cells = rendered.split("Geomean")[0].count("\nadam\n")
+        assert tables_of_cells == rendered.split("Geomean")[0].count("\nsgd\n") >= 2
+        assert max(map(len, rendered.splitlines())) <= width
+
+    @pytest.mark.parametrize("width", [40, 60, 80, 200])
+    def test_labels_that_lines_share_stand_above_them_once(self, width):
+        """The arms of a cell belong to one head; in every table where they are several."""
+        rendered = text.render(why.why_of(summarize(WHYS["why"])), width).split("Where the time")[1]
+        assert rendered.count("adam, default\n") == rendered.count("optimizer, mode\n")
+        assert rendered.count("eager (foreach)") == 2 * rendered.count("optimizer, mode\n")
 
     def test_ascii_is_ascii(self):
         """A terminal without Unicode gets no question marks and no crash."""
@@ -249,9 +335,20 @@ class TestToTable:
         assert (lion["eager_us"], lion["recompiles_low"], lion["outcome"]) == (None, None, "failed")
         assert set(CELL_FACTS) <= set(table.column_names)
 
+    def test_what_explains_a_time_is_in_it(self):
+        """Nulls stay nulls, and what an arm lacks is null beside one that has it."""
+        (line,) = tables.to_table(summarize(WHYS["why_cpu"])).to_pylist()
+        assert (line["eager_best"], line["verdict_vs_best"]) == ("fused", "slower")
+        assert (line["eager_best_bound"], line["eager_kernels"], line["step_bytes"]) == (
+            "bandwidth",
+            None,
+            293_601_280,
+        )
+        assert line["compiled_attained"] == pytest.approx(28 * 10_485_760 / 4450e3 / 339)
+
     def test_csv_holds_the_same_numbers(self):
         """CSV and Parquet agree to the last digit."""
         summary = summarize(CASES["small_sweep"])
-        frame = pd.read_csv(io.StringIO(tables.to_csv(summary)))
+        frame = pd.read_csv(io.StringIO(tables.to_csv(tables.to_table(summary))))
         assert list(frame["speedup"]) == [r["speedup"] for r in tables.to_table(summary).to_pylist()]
         assert json.loads(frame["optimizer_args"][0]) == {"lr": 0.01}

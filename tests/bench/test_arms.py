@@ -1,5 +1,7 @@
 """Arms: separate objects, one timing code, and only the compiled one is ever compiled."""
 
+import gc
+import itertools
 import time
 
 import pytest
@@ -25,6 +27,26 @@ class Ticks:
     def __call__(self):
         self.readings += 1
         return float(self.readings)
+
+
+class Written:
+    """What happened, in its order, written down by a clock, a flush and a step."""
+
+    def __init__(self):
+        self.events = []
+
+    def now(self):
+        """Read the clock: its time is the number of things that happened."""
+        self.events.append("clock")
+        return float(len(self.events))
+
+    def flush(self):
+        """Empty the caches."""
+        self.events.append("flush")
+
+    def step(self, *_hook_arguments):
+        """Take a step."""
+        self.events.append("step")
 
 
 def arm(name, *overrides, now=time.perf_counter):
@@ -177,3 +199,130 @@ class TestBlock:
     def test_every_arm_is_timed_by_the_same_code(self, name):
         """Nothing but the step differs."""
         assert arm(name).block.__code__ is arm("eager").block.__code__
+
+
+def found_by_blocks(made, blocks=4):
+    """Return the gradients as they are after each of some blocks, and their values at the start."""
+    parameters = made.workload.parameters
+    start = [p.grad.clone() for p in parameters]
+    found = [[p.grad for p in parameters]]
+    for _ in range(blocks):
+        made.block(3)
+        found.append([p.grad for p in parameters])
+    return start, found
+
+
+@pytest.mark.parametrize("name", MAKERS)
+class TestGradients:
+    def test_fresh_ones_lie_elsewhere_in_each_block(self, name):
+        """Other tensors in other memory than those of the block before, with the same values."""
+        start, found = found_by_blocks(arm(name, "measure.grads=fresh"))
+        for before, after in itertools.pairwise(found):
+            for one, other in zip(before, after, strict=True):
+                assert one is not other
+                assert one.data_ptr() != other.data_ptr()
+        assert all(torch.equal(a, b) for step in found for a, b in zip(start, step, strict=True))
+
+    def test_static_ones_stay_where_they_are(self, name):
+        """The very tensors that the arm was built with, however many blocks."""
+        start, found = found_by_blocks(arm(name, "measure.grads=static"))
+        assert {tuple(map(id, step)) for step in found} == {tuple(map(id, found[0]))}
+        assert all(map(torch.equal, start, found[0]))
+
+    def test_torch_is_told_of_static_ones_alone(self, name, monkeypatch):
+        """Each gradient is marked, and no other tensor."""
+        marked = []
+        monkeypatch.setattr(torch_private, "mark_static", marked.append)
+        arm(name, "measure.grads=fresh")
+        assert marked == []
+        made = arm(name, "measure.grads=static")
+        assert list(map(id, marked)) == [id(p.grad) for p in made.workload.parameters]
+
+    @pytest.mark.parametrize("grads", ["fresh", "static"])
+    def test_neither_makes_a_step_compile_again(self, name, grads):
+        """Whatever block finds them where."""
+        settled(made := arm(name, f"measure.grads={grads}"))
+        for _ in range(3):
+            made.block(2)
+        assert torch_private.drain() == []
+
+
+class TestFlush:
+    """With `measure.flush_cache` a block times each step by itself, the caches emptied before it."""
+
+    @pytest.fixture
+    def written(self, monkeypatch):
+        """Return what a clock, the flush of each arm, and hooks of its optimizer write down."""
+        written = Written()
+        monkeypatch.setattr(arms.flush, "of", lambda _device: written.flush)
+        return written
+
+    @pytest.mark.parametrize(("steps", "untimed"), [(1, 2), (3, 2), (300, 3)])
+    def test_a_flush_precedes_each_timed_step_and_is_not_timed(self, written, steps, untimed):
+        """The clock is read right before and right after each step; the block's time is their sum.
+
+        Each thing that happens takes 1 s here, so a step takes 2: itself, and the second reading.
+        """
+        made = arm("eager", "measure.flush_cache=true", now=written.now)
+        made.workload.optimizer.register_step_pre_hook(written.step)
+        seconds = made.block(steps)
+        assert written.events == ["step"] * untimed + ["flush", "clock", "step", "clock"] * steps
+        assert seconds == 2.0 * steps
+
+    @pytest.mark.parametrize("name", MAKERS)
+    def test_its_steps_are_counted_like_others(self, written, name):
+        """By the arm and by Adam."""
+        made = arm(name, "measure.flush_cache=true", now=written.now)
+        before = made.steps_taken
+        made.block(5)
+        assert made.steps_taken == steps_of(made) == before + 5 + 2
+        assert written.events.count("flush") == 5
+
+    @pytest.mark.parametrize("name", MAKERS)
+    def test_it_does_not_recompile_the_step(self, written, name):
+        """A flush is no part of what is compiled."""
+        settled(made := arm(name, "measure.flush_cache=true"))
+        made.block(5)
+        assert torch_private.drain() == []
+
+    @pytest.mark.parametrize("collecting", [True, False])
+    def test_no_garbage_is_collected_meanwhile(self, written, monkeypatch, collecting):
+        """As in the blocks of `Timer`; afterwards it is as it was, even after a step that raises."""
+        seen, was = [], gc.isenabled()
+        made = arm("eager", "measure.flush_cache=true", now=written.now)
+
+        def hook(*_arguments):
+            seen.append(gc.isenabled())
+            if len(seen) > 4:
+                raise RuntimeError("boom")
+
+        made.workload.optimizer.register_step_pre_hook(hook)
+        try:
+            (gc.enable if collecting else gc.disable)()
+            made.block(2)
+            after = gc.isenabled()
+            with pytest.raises(RuntimeError, match="boom"):
+                made.block(2)
+            assert (after, gc.isenabled()) == (collecting, collecting)
+        finally:
+            (gc.enable if was else gc.disable)()
+        assert seen == [False] * 5
+
+    def test_without_it_there_is_no_buffer(self, monkeypatch):
+        """It may be as large as some caches."""
+        monkeypatch.delattr(arms.flush, "of")
+        assert arm("eager").block(2) > 0
+
+
+class TestSequential:
+    def test_it_is_the_mean_of_the_timer_in_us(self):
+        """Torch's `blocked_autorange` by a clock of 1 s a reading: one step of 1 s is block enough."""
+        made = arm("eager")
+        assert arms.sequential_us(made.step, Ticks()) == 1e6
+
+    def test_it_does_not_recompile_the_step(self):
+        """As the tutorial's own thread count would."""
+        torch.set_num_threads(2)
+        settled(made := arm("compiled"))
+        arms.sequential_us(made.step, time.perf_counter)
+        assert torch_private.drain() == []

@@ -1,11 +1,16 @@
-"""A whole run in this process: stages, facts as they become known, and the verdict."""
+"""A whole run in this process: stages, facts as they become known, times, and the verdict."""
+
+import itertools
+import json
+import weakref
 
 import pytest
 import torch
 
-from src import record
-from src.bench import child, torch_private
+from src import record, verdicts
+from src.bench import child, path, torch_private
 from src.bench.refusal import Excluded, Unsupported
+from src.timings import Repeat
 from tests.specs import spec
 
 needs_cxx = pytest.mark.skipif(
@@ -23,12 +28,14 @@ QUICK = (
     "measure.min_rounds=6",
     "measure.max_seconds=60",
     "measure.target_relative_width=1000",
+    "threads=1",
 )
-"""Six rounds of short blocks: any interval is narrow enough."""
+"""Six rounds of short blocks: any interval is narrow enough. One thread waits for no other."""
 
 STAGES = [
     "prepare",
     "build",
+    "time before compiling",
     "trace of the compiled arm",
     "trace of the eager arm",
     "parity",
@@ -36,10 +43,18 @@ STAGES = [
     "watch",
     "time",
 ]
+BUSY_MACHINE = {
+    *("noisy", "drift", "bimodal", "slowed_by_compiling"),
+    *("foreign_load", "governor_saves_power"),
+}
+"""Doubts that come from the machine on which the tests run."""
+
 PARTLY = ("optimizer=custom", "optimizer._target_=tests.bench.test_path.Partly", "optimizer.lr=0.001")
 COMPILE_COLUMNS = [
     c.name for c in record._COMPILE if c.name not in ("eager_path", "toolchain_s", "cache_bytes", "torch_log")
 ]
+IMPLEMENTATIONS = ("forloop", "foreach", "fused")
+TWO_ARMS = "measure.arms=[eager,compiled]"
 
 
 class Refusing(torch.optim.SGD):
@@ -62,9 +77,42 @@ class Writing(torch.optim.SGD):
         return super().step(closure)
 
 
+class Compiling(torch.optim.SGD):
+    """An optimizer of a user's own that compiles part of its step."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Descend, in compiled code."""
+        group = self.param_groups[0]
+        for p in group["params"]:
+            descend(p, p.grad, 0.001)
+
+
+@torch.compile(backend="aot_eager")
+def descend(parameter, gradient, lr):
+    """Move a parameter."""
+    parameter.sub_(gradient * lr)
+
+
+class Changing(torch.optim.SGD):
+    """An optimizer of a user's own that runs tensor by tensor until it is told otherwise."""
+
+    multi_tensor = False
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Descend in one way or the other."""
+        parameters = self.param_groups[0]["params"]
+        if self.multi_tensor:
+            torch._foreach_add_(parameters, [p.grad for p in parameters], alpha=-0.001)
+        else:
+            for p in parameters:
+                p.sub_(p.grad * 0.001)
+
+
 def custom(optimizer):
     """Return the overrides that choose a class of this module."""
-    return ("optimizer=custom", f"optimizer._target_=tests.bench.test_child.{optimizer.__name__}")
+    return ("optimizer=custom", f"optimizer._target_={optimizer.__module__}.{optimizer.__name__}")
 
 
 def row_lr():
@@ -75,29 +123,54 @@ def row_lr():
 class Reported:
     """Takes what a run reports, as the parent process does."""
 
-    def __init__(self):
+    def __init__(self, *overrides):
+        self.spec = spec(*QUICK, *overrides)
         self.stages = []
         self.facts = {}
+        self.times = []
+        self.warm = []
+        self.kinds = []
 
     def __call__(self, kind, value):
-        """Take a stage or facts."""
-        if kind == "stage":
-            self.stages.append(value)
-        else:
-            assert kind == "facts"
+        """Take a stage, facts, times or the seconds of a warm compile."""
+        self.kinds.append(kind)
+        if kind == "facts":
             self.facts |= value
+        else:
+            {"stage": self.stages, "times": self.times, "warm": self.warm}[kind].append(value)
 
     def row(self):
         """Return the columns as the row would have them, nulls as None."""
-        (row,) = record.to_table({"status": "ok"} | self.facts).to_pylist()
+        columns = verdicts.columns(self.times, self.spec, self.facts) if self.times else {}
+        (row,) = record.to_table({"status": "ok"} | self.facts | columns).to_pylist()
         return row
 
 
 def measured(*overrides):
     """Measure a run and return what it reported."""
-    reported = Reported()
-    child.measure(spec(*QUICK, *overrides), reported)
+    reported = Reported(*overrides)
+    child.measure(reported.spec, reported)
     return reported
+
+
+def measured_again(*overrides, best=None, path=None, compiled_first=False):
+    """Repeat a run in which the first process found these, and return what was reported."""
+    reported = Reported(*overrides)
+    child.measure_again(Repeat(reported.spec, best, path, compiled_first), reported)
+    return reported
+
+
+def kept(monkeypatch, name):
+    """Let an arm's maker keep what it makes, and return the list of it."""
+    made, make = [], getattr(child.arms, name)
+    monkeypatch.setattr(child.arms, name, lambda *given: made.append(make(*given)) or made[-1])
+    return made
+
+
+def steps_of(workload):
+    """Return how many steps Adam itself has counted."""
+    (steps,) = {int(state["step"]) for state in workload.optimizer.state.values()}
+    return steps
 
 
 def traced(*overrides):
@@ -163,8 +236,37 @@ class TestARun:
         row = run.row()
         assert row["verdict"] in record.VERDICTS
         assert row["verdict_reason"] is None
-        assert set(row["warnings"]) <= {"noisy", "drift", "foreign_load"}
+        assert set(row["warnings"]) <= BUSY_MACHINE
         assert row["gate"] is None
+
+    def test_its_times_are_those_of_one_process(self, run):
+        """Reported once, when the arms were timed."""
+        row = run.row()
+        assert run.kinds.count("times") == 1
+        assert (row["processes"], row["process_rounds"], row["process_spread"]) == (1, [6], 0.01)
+        assert run.warm == []
+
+    def test_the_eager_step_was_timed_before_anything_was_compiled(self, run):
+        """Eight blocks of it, which have an interval."""
+        row = run.row()
+        assert len(run.times[0].before_compile_us) == 8
+        assert 0 < row["eager_before_compile_us_low"] <= row["eager_before_compile_us"]
+        assert row["eager_before_compile_us"] <= row["eager_before_compile_us_high"]
+
+    def test_the_best_implementation_is_one_of_those_that_were_tried(self, run):
+        """Adam on a CPU has all three, and is the loop unless it is told otherwise."""
+        row = run.row()
+        trials = json.loads(row["eager_trials"])
+        assert list(trials) == list(IMPLEMENTATIONS)
+        assert trials[row["eager_best"]] == min(trials.values()) > 0
+        assert len(row["eager_best_block_us"]) == row["rounds"]
+        assert row["speedup_vs_best_low"] <= row["speedup_vs_best"] <= row["speedup_vs_best_high"]
+
+    def test_it_says_nothing_about_what_it_was_not_asked_for(self, run):
+        """Neither the tutorial's method nor what explains the times."""
+        row = run.row()
+        names = ("sequential_speedup", "floor_us", "eager_peak_bytes", "eager_cpu_us", "compile_warm_s")
+        assert [row[n] for n in names] == [None] * len(names)
 
     def test_its_arms_were_warm(self, run):
         """The trace and 20 steps at least before the first block."""
@@ -181,7 +283,7 @@ class TestFailures:
         monkeypatch.setattr(child, "time_arms", die)
         reported = Reported()
         with pytest.raises(RuntimeError, match="boom"):
-            child.measure(spec(*QUICK), reported)
+            child.measure(reported.spec, reported)
         row = reported.row()
         assert reported.stages == STAGES
         assert (row["graphs"], row["recompiles_warm_up"], row["parameters"]) == (1, 0, 8192)
@@ -190,18 +292,17 @@ class TestFailures:
 
     def test_a_step_that_fails_late_in_the_trace_keeps_what_it_compiled(self, monkeypatch):
         """Three learning rates, then an exception: three graphs, and the rates that were used."""
-        take_step, taken = child.arms.Arm.take_step, []
+        take_step, compiled = child.arms.Arm.take_step, kept(monkeypatch, "compiled")
 
         def failing(arm):
             take_step(arm)
-            taken.append(arm)
-            if len(taken) == 3:
+            if any(arm is one for one in compiled) and arm.steps_taken == 3:
                 raise RuntimeError("boom")
 
         monkeypatch.setattr(child.arms.Arm, "take_step", failing)
-        reported = Reported()
+        reported = Reported("optimizer=sgd", "scheduler=cosine")
         with pytest.raises(RuntimeError, match="boom"):
-            child.measure(spec(*QUICK, "optimizer=sgd", "scheduler=cosine"), reported)
+            child.measure(reported.spec, reported)
         row = reported.row()
         assert reported.stages[-1] == "trace of the compiled arm"
         assert (row["graphs"], row["trace_steps"], len(row["lr_trajectory"])) == (3, 3, 3)
@@ -209,65 +310,158 @@ class TestFailures:
 
     def test_the_stage_names_the_arm_that_failed(self):
         """Capturable on a CPU: torch compiles it, and refuses to run it eager (pytorch#118018)."""
-        reported = Reported()
-        how = ("optimizer.capturable=true", "retest_exclusions=true")
+        how = ("optimizer.capturable=true", "retest_exclusions=true", "measure.timed=false")
+        reported = Reported(*how)
         with pytest.raises(AssertionError, match="capturable=True"):
-            child.measure(spec(*QUICK, *how), reported)
+            child.measure(reported.spec, reported)
         assert reported.stages[-1] == "trace of the eager arm"
         row = reported.row()
         assert (row["graphs"], row["parity"]) == (1, None)
         assert row["exclusion"] is not None
 
+    def test_a_timed_run_steps_eagerly_first(self):
+        """The same fault ends it before anything is compiled: there would be no times."""
+        reported = Reported("optimizer.capturable=true", "retest_exclusions=true")
+        with pytest.raises(AssertionError, match="capturable=True"):
+            child.measure(reported.spec, reported)
+        assert reported.stages[-1] == "time before compiling"
+        assert (reported.row()["parameters"], reported.row()["graphs"]) == (8192, None)
+
     def test_what_torch_raises_in_the_first_step_is_passed_on(self, monkeypatch):
-        """The run ends in the trace; the machine is known, and nothing is said about compiling."""
+        """The run ends there; the machine is known, and nothing is said about compiling."""
 
         def step(_optimizer):
             raise AssertionError("no step today")
 
         monkeypatch.setattr(torch.optim.Adam, "step", step)
-        reported = Reported()
+        reported = Reported("compile=none")
         with pytest.raises(AssertionError, match="no step today"):
-            child.measure(spec(*QUICK, "compile=none"), reported)
-        assert reported.stages[-1] == "trace of the compiled arm"
+            child.measure(reported.spec, reported)
+        assert reported.stages[-1] == "time before compiling"
         assert reported.row()["parameters"] == 8192
         assert reported.row()["graphs"] is None
 
     def test_an_unsupported_run_knows_its_machine(self):
         """It ends before anything is built."""
-        reported = Reported()
-        overrides = ("model.width=1000000000", "model.depth=1000000")
-        with pytest.raises(Unsupported, match="parameters and gradients of 2 arms need"):
-            child.measure(spec(*QUICK, *overrides), reported)
+        reported = Reported("model.width=1000000000", "model.depth=1000000")
+        with pytest.raises(Unsupported, match="parameters, gradients and states of 3 arms need"):
+            child.measure(reported.spec, reported)
         assert reported.stages == ["prepare"]
         assert reported.row()["cpu"]
         assert reported.row()["parameters"] is None
 
     def test_what_torch_refuses_is_unsupported(self):
         """Multi-tensor Adam with a tensor as learning rate, on the CPU."""
-        reported = Reported()
+        reported = Reported("optimizer.foreach=true", "lr_type=cpu_tensor")
         with pytest.raises(Unsupported, match="Adam refuses these arguments: lr as a Tensor"):
-            child.measure(spec(*QUICK, "optimizer.foreach=true", "lr_type=cpu_tensor"), reported)
+            child.measure(reported.spec, reported)
         assert reported.stages == ["prepare", "build"]
 
 
 class TestOrder:
     def test_logs_start_before_anything_is_built(self, monkeypatch):
         """Else the first compilations would be missing."""
-        reported, started = Reported(), []
+        started = []
+        reported = Reported("compile=none", "compile.logs=[recompiles]", "measure.timed=false")
         monkeypatch.setattr(
             torch_private, "start_log", lambda which: started.append((which, len(reported.stages)))
         )
-        child.measure(
-            spec(*QUICK, "compile=none", "compile.logs=[recompiles]", "measure.timed=false"), reported
-        )
+        child.measure(reported.spec, reported)
         assert started == [(["recompiles"], 1)]
 
     def test_a_known_exclusion_ends_the_run(self):
         """Before anything is built, with its reason."""
-        reported = Reported()
+        reported = Reported("optimizer.differentiable=true")
         with pytest.raises((Unsupported, Excluded), match="leaves of the graph"):
-            child.measure(spec(*QUICK, "optimizer.differentiable=true"), reported)
+            child.measure(reported.spec, reported)
         assert reported.stages == ["prepare"]
+
+    def test_the_run_is_pinned_before_anything_else(self, monkeypatch):
+        """To the CPUs that the configuration names, with a thread for each unless it says otherwise."""
+        pinned, counted = [], []
+        monkeypatch.setattr(child.machine, "pin", pinned.append)
+        monkeypatch.setattr(torch, "set_num_threads", counted.append)
+        for threads in ("null", "3"):
+            traced("compile=none", "cpus=[0]", f"threads={threads}")
+        assert (pinned, counted) == ([[0], [0]], [1, 3])
+
+
+class TestBeforeCompiling:
+    """The eager step of a process in which torch has compiled nothing."""
+
+    def test_nothing_was_compiled_when_it_was_timed(self, monkeypatch):
+        """Neither by the run nor by torch, before, during or in between."""
+        time_one, compiled, seen = child.time_one, kept(monkeypatch, "compiled"), []
+
+        def watched(*given):
+            before = torch_private.drain()
+            times = time_one(*given)
+            seen.append((list(compiled), before, torch_private.drain()))
+            return times
+
+        monkeypatch.setattr(child, "time_one", watched)
+        measured()
+        assert seen == [([], [], [])]
+        assert len(compiled) == 1
+
+    def test_it_is_warm_by_then(self, monkeypatch):
+        """As many steps as are asked for, of the arm that is timed afterwards too."""
+        time_one, eager, taken = child.time_one, kept(monkeypatch, "eager"), []
+
+        def watched(*given):
+            taken.extend(arm.steps_taken for arm in eager)
+            return time_one(*given)
+
+        monkeypatch.setattr(child, "time_one", watched)
+        measured(TWO_ARMS)
+        (steps,) = taken
+        assert steps >= 20
+
+    def test_the_arm_that_was_timed_is_not_the_one_that_is_compared(self, monkeypatch):
+        """It is ahead: parity compares an eager arm that took the steps of the trace, and no others."""
+        eager, compare, compared = kept(monkeypatch, "eager"), child.comparison.compare, []
+
+        def watched(how, device, traced, *rest, **more):
+            compared.append((*traced, *map(steps_of, traced)))
+            return compare(how, device, traced, *rest, **more)
+
+        monkeypatch.setattr(child.comparison, "compare", watched)
+        run = measured(TWO_ARMS)
+        timed, traced = eager
+        ((one, other, *steps),) = compared
+        assert one is traced.workload is not timed.workload
+        assert other is not one
+        assert steps == [12, 12]
+        assert steps_of(timed.workload) > 12 + run.row()["rounds"]
+
+    def test_an_arm_that_was_only_compared_is_gone_when_others_are_made(self, monkeypatch):
+        """Large models fit as often as the memory check says: three at a time."""
+        alive, made, make = [], [], child.arms.eager
+
+        def making(*given):
+            alive.append([number for number, ref in enumerate(made) if ref() is not None])
+            arm = make(*given)
+            made.append(weakref.ref(arm.workload.parameters[0]))
+            return arm
+
+        monkeypatch.setattr(child.arms, "eager", making)
+        trials_of(monkeypatch, "fused", "foreach", "forloop")
+        measured()
+        # The timed arm; three trials beside it; the traced one; the best.
+        assert alive == [[], [0], [0], [0], [0], [0]]
+
+    def test_a_run_without_times_has_one_eager_arm(self, monkeypatch):
+        """Nothing is ahead of the trace."""
+        eager = kept(monkeypatch, "eager")
+        run = measured("measure.timed=false")
+        (arm,) = eager
+        assert run.row()["parity"] == "passed"
+        assert steps_of(arm.workload) == 12 + 1  # a step is watched
+
+    def test_an_optimizer_that_compiles_by_itself_is_told(self):
+        """Its eager step is no eager one, before or after."""
+        row = measured(TWO_ARMS, *custom(Compiling), "optimizer.lr=0.001", "measure.parity=false").row()
+        assert "eager_compiled" in row["warnings"]
 
 
 class TestWithoutTimes:
@@ -275,7 +469,8 @@ class TestWithoutTimes:
         """No warm-up and no times, but paths."""
         run = measured("measure.timed=false")
         row = run.row()
-        assert run.stages == [*STAGES[:5], "watch"]
+        assert run.stages == [*STAGES[:2], *STAGES[3:6], "watch"]
+        assert (run.times, run.warm) == ([], [])
         assert (row["compiled_path"], row["eager_path"], row["eager_ops"]) == ("compiled", "forloop", 0)
         names = (
             "verdict",
@@ -284,6 +479,10 @@ class TestWithoutTimes:
             "rounds",
             "recompiles_timing",
             "gate",
+            "processes",
+            "eager_best",
+            "eager_trials",
+            "eager_before_compile_us",
         )
         assert [row[n] for n in names] == [None] * len(names)
         assert row["recompiles_warm_up"] == 0
@@ -471,6 +670,7 @@ class TestArms:
     def test_the_order_of_the_arms_is_the_users(self):
         """And does not change which one is the baseline."""
         row = measured("measure.arms=[compiled,eager]").row()
+        assert (row["eager_best"], row["eager_best_us"], row["speedup_vs_best"]) == (None, None, None)
         ratio = [e / c for e, c in zip(row["eager_block_us"], row["compiled_block_us"], strict=True)]
         assert min(ratio) <= row["speedup"] <= max(ratio)
 
@@ -481,6 +681,336 @@ class TestArms:
         assert run.row()["verdict_reason"] is None
         assert run.row()["eager_path"] == "forloop"
         assert torch_private.drain() == []
+
+
+def trials_of(monkeypatch, *order):
+    """Let the trials of the three implementations find this order, the fastest first."""
+    found = {name: 1.0 + order.index(name) for name in IMPLEMENTATIONS}
+    times = iter(found[name] for name in IMPLEMENTATIONS)
+    monkeypatch.setattr(child.implementations, "brief_us", lambda *_: next(times))
+    return found
+
+
+class TestEagerBest:
+    """The fastest eager implementation is timed beside the one that was configured."""
+
+    @pytest.mark.parametrize(
+        ("order", "configured"),
+        [
+            (("forloop", "foreach", "fused"), ("optimizer.foreach=true",)),
+            (("foreach", "fused", "forloop"), ()),
+            (("fused", "foreach", "forloop"), ()),
+            (("forloop", "fused", "foreach"), ("lr_type=cpu_tensor",)),
+            (("foreach", "forloop", "fused"), ("lr_type=cpu_tensor",)),
+        ],
+    )
+    def test_the_fastest_of_the_trials_is_an_arm(self, monkeypatch, order, configured):
+        """It runs that implementation, with a float learning rate whatever the other arms have."""
+        found, made = trials_of(monkeypatch, *order), kept(monkeypatch, "eager")
+        run = measured(*configured)
+        row, best = run.row(), made[-1]
+        assert json.loads(row["eager_trials"]) == found
+        assert (row["eager_best"], run.times[0].best) == (order[0], "eager_best")
+        assert len(row["eager_best_block_us"]) == row["rounds"]
+        assert path.take(best.take_step).implementation() == order[0]
+        assert best.workload.optimizer.param_groups[0]["lr"] == row_lr()
+        assert isinstance(best.workload.optimizer.param_groups[0]["lr"], float)
+        assert best.steps_taken > 20 + row["rounds"]
+
+    @pytest.mark.parametrize(
+        ("order", "configured"),
+        [
+            (("forloop", "foreach", "fused"), ()),
+            (("forloop", "foreach", "fused"), ("optimizer.foreach=false",)),
+            (("foreach", "forloop", "fused"), ("optimizer.foreach=true",)),
+        ],
+    )
+    def test_the_eager_arm_itself_may_be_it(self, monkeypatch, order, configured):
+        """Then nothing is timed twice, and its columns are the eager arm's."""
+        trials_of(monkeypatch, *order)
+        run = measured(*configured)
+        row = run.row()
+        assert list(run.times[0].timing.arms) == ["eager", "compiled"]
+        assert (row["eager_best"], row["eager_path"], run.times[0].best) == (order[0], order[0], "eager")
+        for column in ("us", "us_low", "us_high", "mean_us", "block_us", "process_us", "steps_per_block"):
+            assert row[f"eager_best_{column}"] == row[f"eager_{column}"]
+        for column in ("", "_low", "_high"):
+            assert row[f"speedup_vs_best{column}"] == row[f"speedup{column}"]
+
+    @pytest.mark.parametrize(
+        ("optimizer", "implementation"),
+        [
+            (("optimizer=muon", "model.width=8"), "forloop"),
+            (("optimizer=lbfgs", "model.width=8"), "forloop"),
+            (("optimizer=custom", "optimizer._target_=tests.bench.third_party.SignDescent"), "forloop"),
+            (PARTLY, "foreach"),
+        ],
+    )
+    def test_an_optimizer_without_the_choice_is_its_own_best(self, optimizer, implementation):
+        """By the path that it takes; there was nothing to try."""
+        run = measured(*optimizer, "measure.parity=false")
+        row = run.row()
+        assert (row["eager_best"], row["eager_trials"]) == (implementation, None)
+        assert (run.times[0].best, row["eager_best_us"]) == ("eager", row["eager_us"])
+
+    def test_one_that_changes_its_path_after_the_warm_up_is_still_the_best(self, monkeypatch):
+        """What it ran when the arms were made decides which of them there are."""
+        monkeypatch.setattr(Changing, "multi_tensor", False)
+        run = Reported(*custom(Changing), "optimizer.lr=0.001", "compile=none")
+
+        def report(kind, value):
+            Changing.multi_tensor |= value == "watch"
+            run(kind, value)
+
+        child.measure(run.spec, report)
+        row = run.row()
+        assert (row["eager_best"], row["eager_path"]) == ("forloop", "foreach")
+        assert (run.times[0].best, row["eager_best_us"]) == ("eager", row["eager_us"])
+
+    def test_nobody_looks_for_it_unasked(self, monkeypatch):
+        """The columns stay null."""
+        monkeypatch.delattr(child.implementations, "trial")
+        run = measured(TWO_ARMS)
+        row = run.row()
+        names = ("eager_best", "eager_trials", "eager_best_us", "speedup_vs_best", "process_speedup_vs_best")
+        assert [row[n] for n in names] == [None] * len(names)
+        assert run.times[0].best is None
+
+    def test_it_compiles_nothing(self):
+        """Nor are its steps counted as the compiled arm's."""
+        row = measured("optimizer.foreach=true").row()
+        names = ("graphs", "recompiles", "recompiles_warm_up", "recompiles_timing", "verdict_reason")
+        assert [row[n] for n in names] == [1, 0, 0, 0, None]
+
+
+class TestAgain:
+    """A process that repeats a run which another has measured."""
+
+    STAGES = ("prepare", "build", "time before compiling", "trace of the compiled arm", "warm-up", "time")
+
+    def test_it_reports_times_and_a_warm_compile_alone(self):
+        """All facts are those of the first process."""
+        run = measured_again()
+        assert tuple(run.stages) == self.STAGES
+        assert set(run.kinds) == {"stage", "times", "warm"}
+        (times,), (warm,) = run.times, run.warm
+        assert times.timing.rounds == 6
+        assert len(times.before_compile_us) == 8
+        assert times.timed_from_step >= 32
+        assert times.compilations == 0
+        assert set(times.warnings) <= BUSY_MACHINE
+        assert warm > 0
+
+    def test_it_times_what_the_first_process_found_best(self, monkeypatch):
+        """Without trying anything itself."""
+        monkeypatch.delattr(child.implementations, "trial")
+        made = kept(monkeypatch, "eager")
+        run = measured_again(best="fused", path="forloop")
+        assert run.times[0].best == "eager_best"
+        assert list(run.times[0].timing.arms) == ["eager", "compiled", "eager_best"]
+        assert path.take(made[-1].take_step).implementation() == "fused"
+
+    @pytest.mark.parametrize(("best", "arm"), [("forloop", "eager"), (None, None)])
+    def test_which_may_be_the_eager_arm_or_none(self, best, arm):
+        """Then two arms are timed."""
+        run = measured_again(best=best, path="forloop")
+        assert run.times[0].best == arm
+        assert list(run.times[0].timing.arms) == ["eager", "compiled"]
+
+    def test_it_leaves_parity_to_the_first(self, monkeypatch):
+        """Nor does it miss it."""
+        monkeypatch.delattr(child.comparison, "compare")
+        made = kept(monkeypatch, "eager")
+        run = measured_again()
+        assert len(made) == 1
+        assert not {"parity_unknown", "no_reference"} & set(run.times[0].warnings)
+
+    @pytest.mark.parametrize("compiled_first", [True, False])
+    def test_the_tensors_of_either_arm_may_be_made_first(self, monkeypatch, compiled_first):
+        """The order in memory shows in the times; what is compiled first does not change with it."""
+        built, build, time_one, compilations = [], child.workloads.build, child.time_one, []
+        monkeypatch.setattr(
+            child.workloads, "build", lambda *given, **more: built.append(build(*given, **more)) or built[-1]
+        )
+        monkeypatch.setattr(
+            child, "time_one", lambda *given: compilations.append(torch_private.drain()) or time_one(*given)
+        )
+        eager, compiled = kept(monkeypatch, "eager"), kept(monkeypatch, "compiled")
+        run = measured_again(TWO_ARMS, compiled_first=compiled_first)
+        made = [eager[0].workload, compiled[0].workload]
+        assert list(map(id, built)) == list(map(id, made[::-1] if compiled_first else made))
+        assert list(run.times[0].timing.arms) == ["eager", "compiled"]
+        assert compilations == [[]]
+
+    def test_its_doubts_are_told(self):
+        """Each process may fall back, or not."""
+        run = measured_again("optimizer=sgd", "scheduler=cosine")
+        assert "fell_back_to_eager" in run.times[0].warnings
+
+    def test_without_compiling_there_is_no_warm_compile(self):
+        """Two eager arms."""
+        run = measured_again("compile=none")
+        assert (run.warm, len(run.times)) == ([], 1)
+
+    def test_its_times_join_those_of_the_first(self):
+        """One row of two processes, in their order."""
+        first = measured("measure.processes=2", TWO_ARMS)
+        torch._dynamo.reset()
+        second = measured_again("measure.processes=2", TWO_ARMS)
+        first.times += second.times
+        row = first.row()
+        assert (row["processes"], row["process_rounds"], row["rounds"]) == (2, [6, 6], 12)
+        ends = [t.timing.speedup("eager", "compiled").center for t in first.times]
+        assert row["process_speedup"] == ends
+        assert min(ends) <= row["speedup"] <= max(ends)
+
+    def test_the_processes_share_the_time(self, monkeypatch):
+        """A minute for all four: a quarter each."""
+        plans, time_arms = [], child.time_arms
+        monkeypatch.setattr(
+            child, "time_arms", lambda arms, plan, *rest: plans.append(plan) or time_arms(arms, plan, *rest)
+        )
+        measured_again("measure.processes=4")
+        assert [plan.max_seconds for plan in plans] == [15.0]
+
+
+class TestCompileAgain:
+    def reported(self, *overrides):
+        reported = Reported(*overrides)
+        child.compile_again(reported.spec, reported)
+        return reported
+
+    def test_it_reports_how_long_the_compile_took_and_nothing_else(self, monkeypatch):
+        """The first step of the compiled arm, by the clock of the run."""
+        readings = itertools.count()
+        monkeypatch.setattr(child, "_clock", lambda _device: lambda: float(next(readings)))
+        eager, compiled = kept(monkeypatch, "eager"), kept(monkeypatch, "compiled")
+        run = self.reported()
+        assert (run.stages, run.warm) == (["prepare", "compile"], [1.0])
+        assert set(run.kinds) == {"stage", "warm"}
+        assert [arm.steps_taken for arm in compiled] == [1]
+        assert eager == []
+        assert any(c.has_graph for c in torch_private.drain())
+
+    @needs_cxx
+    def test_it_finds_what_the_first_process_compiled(self, cold_cache):
+        """In the cache that both are given."""
+        measured("compile=inductor", TWO_ARMS, "measure.parity=false")
+        torch._dynamo.reset()
+        torch_private.clear()
+        self.reported("compile=inductor")
+        counts = torch_private.counts()
+        assert (counts.cache_hits, counts.cache_misses) == (1, 0)
+
+
+class TestGradients:
+    """Which tensors the traced steps find as gradients."""
+
+    @staticmethod
+    def found(monkeypatch, *overrides):
+        """Return the gradients that each traced step of the compiled arm found, and the row."""
+        seen, take_step = [], child.arms.Arm.take_step
+        compiled = kept(monkeypatch, "compiled")
+
+        def watched(arm):
+            if any(arm is one for one in compiled) and len(seen) < 12:
+                seen.append([p.grad for p in arm.workload.parameters])
+            take_step(arm)
+
+        monkeypatch.setattr(child.arms.Arm, "take_step", watched)
+        return seen, traced(*overrides)
+
+    def test_fresh_ones_are_others_in_every_step(self, monkeypatch):
+        """As after `zero_grad` and a backward pass; with the same values, and no recompile for it."""
+        seen, row = self.found(monkeypatch, "measure.grads=fresh")
+        assert len({id(gradient) for step in seen for gradient in step}) == 12 * 2
+        assert all(torch.equal(a, b) for step in seen for a, b in zip(seen[0], step, strict=True))
+        for before, after in itertools.pairwise(seen):
+            assert not any(a.data_ptr() == b.data_ptr() for a, b in zip(before, after, strict=True))
+        assert (row["graphs"], row["recompiles"], row["parity"]) == (1, 0, "passed")
+
+    def test_static_ones_stay(self, monkeypatch):
+        """The same two tensors in all steps, of which torch was told."""
+        marked = []
+        monkeypatch.setattr(torch_private, "mark_static", marked.append)
+        seen, row = self.found(monkeypatch, "measure.grads=static")
+        assert {id(gradient) for step in seen for gradient in step} == {id(g) for g in seen[0]}
+        assert {id(g) for g in seen[0]} <= {id(g) for g in marked}
+        assert len(marked) == 2 * 2
+        assert (row["graphs"], row["recompiles"], row["parity"]) == (1, 0, "passed")
+
+    @pytest.mark.parametrize("optimizer", ["sgd_momentum", "adagrad", "muon", "rmsprop"])
+    def test_where_they_lie_is_no_cause_of_recompiles(self, optimizer):
+        """The counts are the same, though no step finds its gradients where the one before did."""
+        counts = []
+        for grads in ("fresh", "static"):
+            torch._dynamo.reset()
+            how = (f"optimizer={optimizer}", f"measure.grads={grads}")
+            row = traced(*how, "model.width=8", "measure.parity=false")
+            counts.append((row["graphs"], row["recompiles"], row["recompile_causes"]))
+        assert counts[0] == counts[1]
+
+    def test_nesterov_finds_its_gradients_refilled_in_either_case(self):
+        """It writes into them; the trace starts each step from the same ones."""
+        how = ("optimizer=sgd_momentum", "optimizer.nesterov=true", "optimizer.foreach=true")
+        for grads in ("fresh", "static"):
+            assert traced(*how, f"measure.grads={grads}")["parity"] == "passed"
+
+
+class TestSequential:
+    def test_the_tutorials_method_is_taken_on_request(self):
+        """One arm after the other, beside the rounds: two times and their ratio."""
+        run = measured("measure.sequential=true", TWO_ARMS)
+        row = run.row()
+        assert row["sequential_eager_us"] > 0
+        assert row["sequential_compiled_us"] > 0
+        ratio = row["sequential_eager_us"] / row["sequential_compiled_us"]
+        assert row["sequential_speedup"] == pytest.approx(ratio)
+        assert row["recompiles_timing"] == 0
+
+
+class TestExplain:
+    def test_the_times_are_explained_last(self, monkeypatch):
+        """A profiler may slow down what is timed after it; each arm gets its columns."""
+        run = measured("measure.explain=true", "optimizer.foreach=true")
+        row = run.row()
+        assert run.stages == [*STAGES, "explain"]
+        assert run.kinds.index("times") < len(run.kinds) - 1
+        assert row["floor_us"] > 0
+        for arm in ("eager", "compiled", "eager_best"):
+            assert row[f"{arm}_peak_bytes"] >= row["working_set_bytes"]
+            assert row[f"{arm}_attained"] == pytest.approx(row["floor_us"] / row[f"{arm}_us"])
+
+    def test_it_is_told_what_was_timed(self, monkeypatch):
+        """The arms, their medians, and which of them is the best and why."""
+        seen = []
+        monkeypatch.setattr(child.explanation, "explain", lambda *given: seen.append(given) or {})
+        trials_of(monkeypatch, "fused", "foreach", "forloop")
+        run = measured("measure.explain=true")
+        ((how, device, timed, _now),) = seen
+        assert (how, device.type) == (run.spec, "cpu")
+        assert (list(timed.arms), timed.best) == (["eager", "compiled", "eager_best"], "eager_best")
+        assert timed.implementation == "fused"
+        assert timed.us == {arm: run.row()[f"{arm}_us"] for arm in timed.arms}
+
+    def test_a_run_that_dies_there_keeps_its_times(self, monkeypatch):
+        """They were reported before."""
+
+        def die(*_given):
+            raise RuntimeError("boom")
+
+        monkeypatch.setattr(child.explanation, "explain", die)
+        reported = Reported("measure.explain=true", TWO_ARMS)
+        with pytest.raises(RuntimeError, match="boom"):
+            child.measure(reported.spec, reported)
+        assert reported.stages[-1] == "explain"
+        assert reported.row()["eager_us"] > 0
+
+    def test_without_times_there_is_nothing_to_explain(self):
+        """Even if it is asked for."""
+        run = measured("measure.explain=true", "measure.timed=false")
+        assert "explain" not in run.stages
+        assert run.row()["floor_us"] is None
 
 
 class TestVerdict:
@@ -541,9 +1071,9 @@ class TestVerdict:
 
     def test_one_arm_that_overflows_is_enough(self, monkeypatch):
         """The first is finite, the second is not."""
-        answers = iter([True, False])
-        monkeypatch.setattr(child.workloads, "all_finite", lambda _parameters: next(answers))
-        assert "non_finite_parameters" in measured().row()["warnings"]
+        answers = itertools.cycle([True, False])
+        monkeypatch.setattr(child, "all_finite", lambda _parameters: next(answers))
+        assert "non_finite_parameters" in measured(TWO_ARMS).row()["warnings"]
 
     def test_too_little_time_to_warm_up_is_told(self):
         """A million steps asked for, a hundredth of a second given."""

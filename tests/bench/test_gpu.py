@@ -1,12 +1,14 @@
 """What only a CUDA device shows: capturable, CUDA graphs, learning rates on the device."""
 
+import json
 import time
 
 import pytest
 import torch
 
-from src import record
-from src.bench import arms, child, machine, trace
+from src import record, verdicts
+from src.bench import arms, child, flush, gpu_state, machine, path, trace
+from src.timings import Repeat
 from tests.specs import spec
 
 pytestmark = [
@@ -34,10 +36,25 @@ def capturable(arm):
 
 def measured(*overrides):
     """Measure a run and return its row."""
-    facts = {}
-    child.measure(spec(*QUICK, *overrides), lambda kind, value: kind == "facts" and facts.update(value))
-    (row,) = record.to_table({"status": "ok"} | facts).to_pylist()
+    how, facts, times = spec(*QUICK, *overrides), {}, []
+
+    def report(kind, value):
+        if kind == "facts":
+            facts.update(value)
+        if kind == "times":
+            times.append(value)
+
+    child.measure(how, report)
+    columns = verdicts.columns(times, how, facts) if times else {}
+    (row,) = record.to_table({"status": "ok"} | facts | columns).to_pylist()
     return row
+
+
+def kept(monkeypatch):
+    """Let the maker of eager arms keep what it makes, and return the list of it."""
+    made, make = [], arms.eager
+    monkeypatch.setattr(arms, "eager", lambda *given: made.append(make(*given)) or made[-1])
+    return made
 
 
 def traced(*overrides, steps=5):
@@ -61,11 +78,10 @@ class TestEagerAfterCompile:
         assert capturable(published) == [True]
 
     def test_the_eager_arm_of_a_whole_run_stays_as_configured(self, monkeypatch):
-        """Though two other arms of the run are compiled."""
-        made, make = [], arms.eager
-        monkeypatch.setattr(child.arms, "eager", lambda *args: made.append(make(*args)) or made[-1])
+        """Though two other arms of the run are compiled; so does the one that it is compared by."""
+        made = kept(monkeypatch)
         row = measured("compile=aot_eager", "measure.arms=[eager,compiled,eager_after_compile]")
-        assert capturable(made[0]) == [False]
+        assert [capturable(arm) for arm in made] == [[False], [False]]
         assert row["eager_after_compile_us"] > 0
         assert row["verdict_reason"] is None
 
@@ -173,3 +189,122 @@ class TestPaths:
         row = measured("optimizer=sgd_momentum", "optimizer.nesterov=true")
         assert (row["parity"], row["verdict_reason"]) == ("passed", None)
         assert "non_finite_parameters" not in row["warnings"]
+
+
+TUTORIAL = ("model=tutorial", "optimizer=adam", "optimizer.lr=0.01")
+"""Ten matrices of 1024 x 1024, some 168 MB with gradients and states: more than an L2 cache holds."""
+
+
+class TestEagerBest:
+    def test_fused_adam_is_the_fastest(self, monkeypatch):
+        """Two launches instead of seven or seventy, and each number moved once; torch does not choose it."""
+        made = kept(monkeypatch)
+        row = measured(*TUTORIAL, "compile=aot_eager", "measure.parity=false")
+        assert set(json.loads(row["eager_trials"])) == {"forloop", "foreach", "fused"}
+        assert (row["eager_best"], row["eager_path"]) == ("fused", "foreach")
+        assert len(row["eager_best_block_us"]) == row["rounds"]
+        assert path.take(made[-1].take_step).implementation() == "fused"
+
+    def test_it_has_a_float_where_the_other_arms_have_a_tensor(self, monkeypatch):
+        """Which moves the eager arm from multi-tensor to the loop."""
+        made = kept(monkeypatch)
+        row = measured(*TUTORIAL, "compile=aot_eager", "measure.parity=false", "lr_type=cuda_tensor")
+        (group,) = made[-1].workload.optimizer.param_groups
+        assert (row["eager_best"], row["eager_path"]) == ("fused", "forloop")
+        assert (type(group["lr"]), group["capturable"]) == (float, False)
+
+    def test_a_process_that_repeats_the_run_times_it_too(self):
+        """As it is told."""
+        reported = []
+        how = spec(*QUICK, "compile=aot_eager")
+        child.measure_again(
+            Repeat(how, "fused", "foreach", compiled_first=True), lambda *pair: reported.append(pair)
+        )
+        (times,) = [value for kind, value in reported if kind == "times"]
+        assert times.best == "eager_best"
+        assert list(times.timing.arms) == ["eager", "compiled", "eager_best"]
+        assert "facts" not in [kind for kind, _ in reported]
+
+
+class TestExplanation:
+    @pytest.fixture(scope="class")
+    def row(self, machine_cache):
+        """Measure Adam once, in inductor's default mode."""
+        torch._dynamo.reset()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("TORCHINDUCTOR_CACHE_DIR", str(machine_cache))
+            patched.setenv("TRITON_CACHE_DIR", str(machine_cache / "triton"))
+            return measured(*TUTORIAL, "compile=inductor", "measure.explain=true")
+
+    def test_the_update_and_the_memory(self, row):
+        """By hand: seven numbers of four bytes for each element, of which four stay in memory."""
+        elements = 10 * 1024 * 1024
+        assert row["step_bytes"] == elements * 4 * 7
+        assert elements * 4 * 4 <= row["working_set_bytes"] < elements * 4 * 4 + 10_000
+        assert row["eager_bytes"] >= row["step_bytes"]
+        assert row["last_level_cache_bytes"] == torch.cuda.get_device_properties(0).L2_cache_size
+
+    def test_the_bandwidth_is_one_that_a_gpu_has(self, row):
+        """In 1e9 bytes a second: a T4 has 320, an H200 4,800."""
+        assert 200 < row["bandwidth_gbps"] < 10_000
+        assert row["floor_us"] == pytest.approx(row["step_bytes"] / row["bandwidth_gbps"] / 1e3)
+
+    @pytest.mark.parametrize("arm", ["eager", "compiled", "eager_best"])
+    def test_each_arm_keeps_device_and_host_busy(self, row, arm):
+        """Some of the time, and what limits it is one of three things, or not known."""
+        assert row[f"{arm}_kernels"] > 0
+        assert row[f"{arm}_device_us"] > 0
+        assert row[f"{arm}_host_us"] > 0
+        assert row[f"{arm}_cpu_us"] > 0
+        assert row[f"{arm}_bound"] in (*record.BOUNDS, None)
+
+    @pytest.mark.parametrize("arm", ["eager", "compiled", "eager_best"])
+    def test_no_arm_is_faster_than_memory(self, row, arm):
+        """Nor needs less than its parameters, gradients and states."""
+        assert 0 < row[f"{arm}_attained"] < 1.05
+        assert row[f"{arm}_peak_bytes"] >= row["working_set_bytes"]
+
+    def test_multi_tensor_steps_have_more_kernels_and_more_memory_than_fused_ones(self, row):
+        """Temporary tensors of the size of a parameter, and a launch for each operation."""
+        assert row["eager_kernels"] > row["eager_best_kernels"]
+        assert row["eager_peak_bytes"] > row["eager_best_peak_bytes"]
+
+    def test_the_state_of_the_gpu_is_told(self, row):
+        """Before and after the timing, where NVML can be asked."""
+        if gpu_state.take(CUDA) is None:
+            pytest.skip("NVML cannot be asked here")
+        for what in ("sm_clock_mhz", "memory_clock_mhz", "gpu_temperature_c", "gpu_power_w"):
+            assert row[f"{what}_before"] > 0
+            assert row[f"{what}_after"] > 0
+
+
+class TestGradients:
+    def test_a_cuda_graph_copies_those_that_may_lie_elsewhere(self, cold_cache):
+        """Static ones are read where they are: fewer kernels and copies, and the same counts otherwise."""
+        rows = {}
+        for grads in ("fresh", "static"):
+            torch._dynamo.reset()
+            how = ("compile.mode=reduce-overhead", "measure.explain=true", f"measure.grads={grads}")
+            rows[grads] = measured(*how, "measure.arms=[eager,compiled]")
+        assert 0 < rows["static"]["compiled_kernels"] < rows["fresh"]["compiled_kernels"]
+        assert rows["static"]["eager_kernels"] == rows["fresh"]["eager_kernels"]
+        for row in rows.values():
+            assert (row["graphs"], row["recompiles"], row["recompiles_warm_up"]) == (1, 0, 0)
+            assert (row["cudagraph_skips"], row["recompiles_timing"]) == (0, 0)
+            assert row["verdict_reason"] is None
+
+
+class TestFlush:
+    def test_the_buffer_lies_on_the_device(self):
+        """Four times its L2 cache."""
+        before = torch.cuda.memory_allocated(CUDA)
+        made = flush.Flush(CUDA)
+        made()
+        size = torch.cuda.memory_allocated(CUDA) - before
+        assert size >= 4 * torch.cuda.get_device_properties(0).L2_cache_size
+
+    def test_a_run_with_emptied_caches(self):
+        """Each step by itself: all arms have their times."""
+        row = measured("compile=aot_eager", "measure.flush_cache=true")
+        assert len(row["eager_block_us"]) == len(row["compiled_block_us"]) == row["rounds"]
+        assert (row["recompiles_timing"], row["verdict_reason"]) == (0, None)

@@ -3,7 +3,11 @@
 import json
 import os
 import platform
+import subprocess
+import sys
+import time
 from collections import namedtuple
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -17,6 +21,7 @@ from tests.specs import spec
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 GIB = 2**30
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -164,45 +169,194 @@ class TestCompiler:
 
 
 class TestMemory:
-    """32 x 4096 x 4096 parameters: 2 GiB in float32, as much again in gradients, for every arm."""
+    """32 x 4096 x 4096 parameters are 2 GiB in float32; gradients and each state as much again."""
 
     @pytest.mark.parametrize(
-        ("overrides", "needed"),
+        ("overrides", "arms", "needed"),
         [
-            ((), "8.0"),
-            (("model.dtype=bfloat16",), "4.0"),
-            (("model.dtype=float64",), "16.0"),
-            (("measure.arms=[eager,compiled,eager_after_compile]",), "12.0"),
+            (("optimizer=sgd",), 3, "12.0"),  # 3 x (parameters + gradients)
+            (("optimizer=adam",), 3, "24.0"),  # 3 x (parameters + gradients + two moments)
+            (("optimizer=adam", "measure=trace"), 2, "16.0"),  # nothing is timed before it is compiled
+            (("optimizer=sgd", "model.dtype=bfloat16"), 3, "6.0"),
+            (("optimizer=sgd", "model.dtype=float64"), 3, "24.0"),
+            (("optimizer=sgd", "measure.arms=[eager,compiled]"), 3, "12.0"),  # one more for the trace
+            (("optimizer=sgd", "measure.arms=[eager,compiled,eager_best,eager_after_compile]"), 4, "16.0"),
+            (("optimizer=adam", "model.frozen_layers=16"), 3, "15.0"),  # 3 x (2 + half of 2 + 4)
+            (("optimizer=adam", "model.layers_without_grad=16"), 3, "15.0"),
         ],
     )
-    def test_what_cannot_fit_is_unsupported(self, overrides, needed, one_gib):
+    def test_what_cannot_fit_is_unsupported(self, overrides, arms, needed, one_gib):
         """With what it needs and what there is."""
-        expected = rf"^model=large: .* of \d arms need {needed} GiB, 1\.0 GiB are available$"
+        expected = rf"^model=large: .* of {arms} arms need {needed} GiB, 1\.0 GiB are available$"
         with pytest.raises(Unsupported, match=expected):
             machine.check_can_run(spec("model=large", "compile=aot_eager", *overrides), CPU)
 
+    SMALL = ("model=large", "model.depth=4", "optimizer=sgd", "measure=trace", "compile=aot_eager")
+
     def test_what_just_fits_can_run(self, one_gib):
         """4 layers of 4096 x 4096 are 1/4 GiB, in parameters and gradients of two arms 1 GiB."""
-        machine.check_can_run(spec("model=large", "model.depth=4", "compile=aot_eager"), CPU)
+        machine.check_can_run(spec(*self.SMALL), CPU)
 
     def test_each_dtype_counts(self, one_gib):
-        """Every second layer in bfloat16: three quarters of 8 GiB."""
-        with pytest.raises(Unsupported, match=r"need 6\.0 GiB"):
-            machine.check_can_run(
-                spec("model=large", "model.second_dtype=bfloat16", "compile=aot_eager"), CPU
-            )
+        """Every second layer in bfloat16: three quarters of 12 GiB."""
+        overrides = ("model=large", "model.second_dtype=bfloat16", "optimizer=sgd", "compile=aot_eager")
+        with pytest.raises(Unsupported, match=r"need 9\.0 GiB"):
+            machine.check_can_run(spec(*overrides), CPU)
 
     def test_biases_count(self, one_gib):
         """One vector more a layer is too much."""
-        overrides = ("model=large", "model.depth=4", "model.bias=true", "compile=aot_eager")
         with pytest.raises(Unsupported, match=r"need 1\.0 GiB, 1\.0 GiB are available"):
-            machine.check_can_run(spec(*overrides), CPU)
+            machine.check_can_run(spec(*self.SMALL, "model.bias=true"), CPU)
+
+    def test_unknown_states_do_not_count(self, one_gib, monkeypatch):
+        """What an optimizer keeps may not be known; the rest still must fit."""
+        what = spec(*self.SMALL)
+        monkeypatch.setattr(type(what.optimizer), "full_size_states", lambda _self: None)
+        machine.check_can_run(what, CPU)
 
     def test_on_a_gpu_its_free_memory_counts(self, gpu, one_gib):
         """8 GiB needed and free on the GPU; with one layer more they are not."""
-        machine.check_can_run(spec("model=large"), CUDA)
+        overrides = ("model=large", "optimizer=sgd", "measure=trace")
+        machine.check_can_run(spec(*overrides), CUDA)
         with pytest.raises(Unsupported, match=r"need 8\.2 GiB, 8\.0 GiB are available"):
-            machine.check_can_run(spec("model=large", "model.depth=33"), CUDA)
+            machine.check_can_run(spec(*overrides, "model.depth=33"), CUDA)
+
+
+LINUX_ONLY = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system pins nothing")
+
+PINNED_FORK = """
+import os, pathlib, subprocess, sys
+import torch
+from src.bench import machine
+
+ours = machine._own_cpus()[-1]
+if pid := os.fork():  # a run is a fork of a process that has loaded torch
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+machine.pin([ours])
+torch.set_num_threads(2)
+torch.ones(2**20).exp_()
+tasks = [(task / "status").read_text() for task in pathlib.Path("/proc/self/task").iterdir()]
+print(ours)
+print(*(line.split()[1] for task in tasks for line in task.splitlines() if "Cpus_allowed_list" in line))
+sys.stdout.flush()
+subprocess.run([sys.executable, "-c", "import os; print(*os.sched_getaffinity(0))"], check=True)
+os._exit(0)
+"""
+
+
+@LINUX_ONLY
+class TestPin:
+    @pytest.mark.skipif(len(machine._own_cpus()) < 2, reason="there is one CPU: no thread could be elsewhere")
+    def test_threads_and_processes_that_start_later_stay_there(self):
+        """Those of torch's pool, in a fork of a process that has torch loaded, and a process of its own."""
+        command = [sys.executable, "-c", PINNED_FORK]
+        # OpenMP's own settings, if there are any, are read before the pin and would overrule it.
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "KMP_"))}
+        printed = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=300
+        ).stdout
+        cpu, threads, process = printed.splitlines()
+        assert len(threads.split()) >= 2  # the main thread and the pool's
+        assert set(threads.split()) == {cpu}
+        assert process == cpu
+
+    def test_none_pins_nothing(self, monkeypatch):
+        """It is not even tried."""
+        monkeypatch.setattr(os, "sched_setaffinity", lambda *_: pytest.fail("pinned"))
+        machine.pin(None)
+
+    @pytest.mark.parametrize(
+        ("asked", "allowed", "told"),
+        [
+            ([9], {0, 1}, r"cpus=\[9\]: this process may use CPUs 0, 1"),
+            ([0, 4], {0, 1, 2, 3, 8}, r"cpus=\[0, 4\]: this process may use CPUs 0-3, 8"),
+        ],
+    )
+    def test_a_cpu_that_is_not_ours_is_unsupported(self, asked, allowed, told, monkeypatch):
+        """In a container, and on a shared machine, the system would refuse it or drop it in silence."""
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: allowed)
+        with pytest.raises(Unsupported, match=f"^{told}$"):
+            machine.pin(asked)
+
+    def test_a_system_that_cannot_is_unsupported(self, monkeypatch):
+        """Such as macOS."""
+        monkeypatch.delattr(os, "sched_setaffinity")
+        monkeypatch.setattr(platform, "system", lambda: "Darwin")
+        with pytest.raises(Unsupported, match=r"^cpus=\[0\]: Darwin pins no process to CPUs$"):
+            machine.pin([0])
+
+
+@pytest.fixture
+def cpufreq(tmp_path, monkeypatch):
+    """Return a function that pretends governors and drivers of CPUs; this process may use CPUs 0 and 1."""
+
+    def pretend(attribute, *values):
+        for cpu, value in enumerate(values):
+            folder = tmp_path / f"cpu{cpu}" / "cpufreq"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / attribute).write_text(f"{value}\n")
+
+    monkeypatch.setattr(machine, "_CPU_FOLDER", tmp_path)
+    monkeypatch.setattr(machine, "_own_cpus", lambda: [0, 1])
+    return pretend
+
+
+class TestGovernor:
+    @pytest.mark.parametrize(
+        ("governors", "told"),
+        [
+            ((), None),  # as in a virtual machine
+            (("performance", "performance"), "performance"),
+            (("performance", "powersave"), "performance, powersave"),
+            (("schedutil", "schedutil", "powersave"), "schedutil"),  # a CPU that is not ours is not told
+        ],
+    )
+    def test_it_is_told_once_or_all_that_differ(self, governors, told, cpufreq):
+        """Of the CPUs that the run may use."""
+        cpufreq("scaling_governor", *governors)
+        assert machine.facts(spec(), CPU)["cpu_governor"] == told
+
+    @pytest.mark.parametrize(
+        ("governor", "drivers", "saves"),
+        [
+            (None, (), False),
+            ("performance", ("acpi-cpufreq",), False),
+            ("schedutil", ("acpi-cpufreq",), False),
+            ("powersave", ("acpi-cpufreq",), True),
+            ("ondemand", ("acpi-cpufreq",), True),
+            ("conservative", ("acpi-cpufreq",), True),
+            ("userspace", ("acpi-cpufreq",), True),
+            ("performance, powersave", ("acpi-cpufreq",), True),
+            ("powersave", ("intel_pstate",), False),  # active mode: its powersave follows the load
+            ("powersave", ("amd-pstate-epp",), False),
+            ("powersave", ("intel_cpufreq",), True),  # the same drivers in passive mode
+            ("powersave", ("amd-pstate",), True),
+            ("powersave", ("intel_pstate", "acpi-cpufreq"), True),
+            ("powersave", (), True),
+        ],
+    )
+    def test_which_save_power(self, governor, drivers, saves, cpufreq):
+        """By the kernel's pages on cpufreq, intel_pstate and amd-pstate."""
+        cpufreq("scaling_driver", *drivers)
+        assert machine.governor_saves_power(governor) is saves
+
+
+class TestLoadAverage:
+    def test_it_is_that_of_one_minute(self, monkeypatch):
+        """The first of the three."""
+        monkeypatch.setattr(os, "getloadavg", lambda: (1.5, 0.5, 0.25))
+        assert machine.facts(spec(), CPU)["load_average"] == 1.5
+
+    def test_a_system_may_have_none(self, monkeypatch):
+        """It is no reason to end a run."""
+
+        def unobtainable():
+            raise OSError("Load averages are unobtainable")
+
+        monkeypatch.setattr(os, "getloadavg", unobtainable)
+        assert machine.facts(spec(), CPU)["load_average"] is None
+        monkeypatch.delattr(os, "getloadavg")
+        assert machine.facts(spec(), CPU)["load_average"] is None
 
 
 class TestForeignLoad:
@@ -266,7 +420,7 @@ class TestFacts:
         assert facts["cpu_count"] == len(os.sched_getaffinity(0))
         assert facts["memory_bytes"] == psutil.virtual_memory().total
         assert facts["threads"] == torch.get_num_threads()
-        assert facts["host_cpu_count"] >= facts["cpu_count"]
+        assert facts["host_cpu_count"] == machine.host_cpus() >= facts["cpu_count"]
 
     def test_the_compiler_is_told_where_it_is_used(self, gpu):
         """By a run that compiles C++, not by one that does not."""
@@ -286,3 +440,53 @@ class TestFacts:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         found = json.loads(machine.facts(spec(), CPU)["torch_environment"])
         assert found == {"OMP_NUM_THREADS": "2", "TORCHINDUCTOR_MAX_AUTOTUNE": "1"}
+
+
+class _Workers:
+    """Processes that use CPU time as told between one look and the next, on a clock that sleeping moves."""
+
+    def __init__(self, *used):
+        self.time, self.busy, self.used = 100.0, 5.0, list(used)
+
+    def busy_seconds(self):
+        """Return the CPU time so far."""
+        return self.busy
+
+    def now(self):
+        """Return the time in s."""
+        return self.time
+
+    def sleep(self, seconds):
+        """Let time go by, and work be done."""
+        self.time += seconds
+        self.busy += self.used.pop(0) if self.used else 0.0
+
+    def waited(self, seconds):
+        """Wait for them."""
+        return machine.wait_for_own_processes(seconds, self.busy_seconds, self.now, self.sleep)
+
+
+class TestWaitForOwnProcesses:
+    def test_where_all_are_idle_one_look_is_enough(self):
+        """A quarter of a second."""
+        assert _Workers().waited(15.0) == 0.25
+
+    def test_it_goes_on_until_they_are_idle(self):
+        """One CPU for 0.75 s; what is below a tenth of a CPU is idle."""
+        assert _Workers(0.25, 0.25, 0.25, 0.02).waited(15.0) == 1.0
+
+    def test_but_not_for_ever(self):
+        """Two seconds were given."""
+        assert _Workers(*[0.25] * 100).waited(2.0) == 2.0
+
+    def test_a_process_of_ones_own_that_works_is_seen(self):
+        """A child that spins has CPU time, one that sleeps gets no more of it."""
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
+            try:
+                before = machine._descendants_busy_seconds()
+                deadline = time.monotonic() + 60
+                while machine._descendants_busy_seconds() < before + 0.1 and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                assert machine._descendants_busy_seconds() >= before + 0.1
+            finally:
+                spinning.kill()

@@ -10,6 +10,9 @@ import pytest
 import torch
 import torch._dynamo.utils as dynamo_utils
 import torch._functorch.config as functorch_config
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
 from torch._inductor.graph import GraphLowering
 from torch.profiler import ProfilerActivity, profile
 
@@ -353,6 +356,45 @@ class TestKernels:
         assert len(next(iter(kernels))) == 1
 
 
+class TestMarkStatic:
+    @staticmethod
+    def told(*arguments):
+        """Return which inputs of the graph its compiler is told to stay in their place."""
+        found = []
+
+        def compiler(graph, _inputs):
+            found.append(list(TracingContext.get().fw_metadata.static_input_indices))
+            return make_boxed_func(graph.forward)
+
+        compiled(lambda x, y: (x + 1) * (y + 2), aot_autograd(fw_compiler=compiler))(*arguments)
+        (indices,) = found
+        return indices
+
+    @pytest.mark.parametrize("marked", [(), (0,), (1,), (0, 1)])
+    def test_the_compiler_of_the_graph_is_told(self, marked):
+        """Of the tensors that were marked, and of these alone."""
+        inputs = torch.ones(3), torch.ones(3)
+        for index in marked:
+            torch_private.mark_static(inputs[index])
+        assert self.told(*inputs) == list(marked)
+
+    def test_another_tensor_in_its_place_is_no_cause_of_a_recompile(self):
+        """The mark is no guard."""
+        step, marked = compiled(scaled), torch.ones(3)
+        torch_private.mark_static(marked)
+        step(marked, "a")
+        step(torch.ones(3), "a")
+        step(marked.clone(), "a")
+        assert len(torch_private.drain()) == 1
+
+    @pytest.mark.parametrize("sparse", [False, True])
+    def test_the_tensor_is_what_it_was(self, sparse):
+        """In its values, and in what can be done with it."""
+        tensor = torch.ones(3, 3).to_sparse(1) if sparse else torch.ones(3, 3)
+        torch_private.mark_static(tensor)
+        assert torch.equal((tensor * 2).to_dense() if sparse else tensor * 2, torch.full((3, 3), 2.0))
+
+
 class TestLog:
     PROGRAM = """
 import os, sys, torch
@@ -490,3 +532,47 @@ class TestTriton:
         assert torch_private.has_triton() in (True, False)
         if not torch.cuda.is_available():
             assert not torch_private.has_triton()
+
+
+class TestEachCall:
+    def seen(self, function):
+        """Return the calls of a function."""
+        found = []
+        with torch_private.EachCall(found.append):
+            function()
+        return found
+
+    def test_a_call_has_the_names_of_its_schema(self):
+        """What was given, also by keyword, and what came of it."""
+        a, b = torch.ones(2), torch.ones(2)
+        (call,) = self.seen(lambda: torch.add(a, b, alpha=2))
+        assert (call.name, list(call.arguments)) == ("aten::add", ["self", "other", "alpha"])
+        assert call.arguments["other"].value is b
+        assert call.result.tolist() == [3.0, 3.0]
+
+    def test_what_it_writes_is_marked(self):
+        """In place, in a list, and into `out`."""
+        a, b, out = (torch.ones(2) for _ in range(3))
+        in_place, in_lists, into_out = self.seen(
+            lambda: (a.add_(b), torch._foreach_mul_([a, b], [b, a]), torch.mul(a, b, out=out))
+        )
+        for call, target in ((in_place, "self"), (in_lists, "self"), (into_out, "out")):
+            assert [name for name, argument in call.arguments.items() if argument.written] == [target]
+        assert [name for name, argument in into_out.arguments.items() if argument.out] == ["out"]
+
+    @pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW", "Adagrad"])
+    def test_a_fused_step_is_one_call_that_claims_to_write_its_gradients(self, optimizer):
+        """Without a scale it does not."""
+        parameter = torch.nn.Parameter(torch.ones(2))
+        parameter.grad = torch.full((2,), 4.0)
+        step = getattr(torch.optim, optimizer)([parameter], lr=0.1, fused=True).step
+        (call,) = (call for call in self.seen(step) if call.name.startswith("aten::_fused_"))
+        assert call.arguments["grads"].written
+        assert call.arguments.get("grad_scale") is None or call.arguments["grad_scale"].value is None
+        assert parameter.grad.tolist() == [4.0, 4.0]
+
+    def test_what_an_operation_calls_within_is_not_seen(self):
+        """A composite one is seen as what it is made of; in-place views are left out."""
+        a = torch.ones(2, 2)
+        assert [call.name for call in self.seen(lambda: torch.addmm(a, a, a).t_())] == ["aten::addmm"]
+        assert [call.name for call in self.seen(lambda: torch.square(a))] == ["aten::pow"]

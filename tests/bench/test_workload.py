@@ -181,6 +181,69 @@ class TestNesterov:
         return made
 
 
+class TestWhereGradientsLie:
+    def test_renewed_ones_are_copies_elsewhere(self):
+        """The parameters stay; the step that follows is the same to the last bit."""
+        made, other = built(), built()
+        before = gradients(made)
+        made.renew_gradients()
+        for old, new in zip(before, gradients(made), strict=True):
+            assert new is not old
+            assert new.data_ptr() != old.data_ptr()
+            assert torch.equal(old, new)
+        made.step()
+        other.step()
+        assert all(map(torch.equal, made.parameters, other.parameters))
+
+    def test_what_has_no_gradient_gets_none(self):
+        """A frozen layer, and one that has merely none."""
+        made = built("model.depth=3", "model.frozen_layers=1", "model.layers_without_grad=1")
+        made.renew_gradients()
+        made.fix_gradients()
+        assert [g is None for g in gradients(made)] == [True, True, False]
+
+    def test_sparse_ones_stay_sparse(self):
+        """With their rows and values."""
+        made = built("optimizer=sparseadam")
+        before = [g.to_dense() for g in gradients(made)]
+        made.renew_gradients()
+        made.fix_gradients()
+        assert all(g.is_sparse for g in gradients(made))
+        assert all(torch.equal(a, b.to_dense()) for a, b in zip(before, gradients(made), strict=True))
+        made.step()
+
+    @pytest.mark.parametrize("optimizer", ["lbfgs", "muon", "adam"])
+    def test_a_step_uses_the_new_ones(self, optimizer):
+        """Also one whose closure computes a loss from them: as if the old ones had had their values."""
+        renewed, changed, other = (built(f"optimizer={optimizer}") for _ in range(3))
+        renewed.renew_gradients()
+        for arm in (renewed, changed):
+            for gradient in gradients(arm):
+                gradient.neg_()
+        for arm in (renewed, changed, other):
+            arm.step()
+        assert all(map(torch.equal, renewed.parameters, changed.parameters))
+        assert not any(map(torch.equal, renewed.parameters, other.parameters))
+
+    def test_fixing_marks_each_gradient(self, monkeypatch):
+        """Once, in their order."""
+        marked = []
+        monkeypatch.setattr(workload.torch_private, "mark_static", marked.append)
+        made = built()
+        made.fix_gradients()
+        assert list(map(id, marked)) == list(map(id, gradients(made)))
+
+    def test_refilling_fills_the_new_ones(self):
+        """Nesterov momentum writes into the gradients that it finds."""
+        made = built(*NESTEROV)
+        start = [g.clone() for g in gradients(made)]
+        made.step()
+        made.renew_gradients()
+        assert not any(map(torch.equal, start, gradients(made)))
+        made.refill()
+        assert all(map(torch.equal, start, gradients(made)))
+
+
 class TestOtherGradients:
     @pytest.mark.parametrize("loop", LOOPS)
     @pytest.mark.parametrize("optimizer", ["adam", "adamw", "adagrad", "sgd", "sgd_momentum"])

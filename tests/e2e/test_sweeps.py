@@ -62,6 +62,33 @@ class TestGoodSweep:
         assert not rows["recompile_limit_hit"].any()
         assert rows["recompile_limit_hit"].notna().all()
 
+    def test_a_run_that_is_repeated_is_one_row(self, tmp_path):
+        """Two processes a run: rounds of both, and the second found the cache of the first."""
+        done = run(tmp_path, "-m", *QUICK, "optimizer=sgd,adam", "measure.processes=2")
+        assert (done.code, done.err) == (0, "")
+        rows = done.rows()
+        assert list(rows["status"]) == ["ok"] * 2
+        assert [len(rounds) for rounds in rows["process_rounds"]] == [2, 2]
+        assert [len(speedups) for speedups in rows["process_speedup"]] == [2, 2]
+        assert list(rows["processes"]) == [2, 2]
+        assert (rows["rounds"] == [sum(rounds) for rounds in rows["process_rounds"]]).all()
+        assert (rows[["compile_s", "compile_warm_s", "eager_best_us", "speedup_vs_best"]] > 0).all(axis=None)
+        assert cache_files(done.output_dir) == []
+        assert done.leaves_no_process()
+
+    def test_what_the_default_measures_beside_the_times(self, tmp_path):
+        """What explains them, and a warm compile in a process of its own."""
+        more = ("measure.explain=true", "measure.warm_compile=true")
+        done = run(tmp_path, *QUICK, "optimizer=sgd", *more)
+        assert (done.code, done.err) == (0, "")
+        (row,) = done.rows().to_dict("records")
+        assert (row["status"], row["processes"], len(row["process_rounds"])) == ("ok", 1, 1)
+        assert "warm_compile_failed" not in row["warnings"]
+        assert row["compile_warm_s"] > 0
+        # two matrices of 64 x 64 in float32: parameter and gradient read, parameter written
+        assert row["step_bytes"] == 2 * 64 * 64 * 4 * 3
+        assert row["eager_cpu_us"] > 0
+
     @pytest.mark.skipif(not (shutil.which("g++") or os.environ.get("CXX")), reason="needs a C++ compiler")
     def test_inductor(self, tmp_path):
         """A cold compile with the toolchain told apart, and its cache gone afterwards."""
@@ -117,7 +144,7 @@ class TestFaults:
                 "crashed": "the run's process was killed by SIGKILL, perhaps for want of memory",
                 "failed": "KeyError: 'injected'",
             }
-            assert list(bad["stage"]) == ["trace of the compiled arm"] * 3
+            assert list(bad["stage"]) == ["time before compiling"] * 3
             assert (bad["parameters"] == 8192).all()
             assert "KeyError: 'injected'" in bad[bad["status"] == "failed"]["error"].item()
             for lr in (HANGS, IS_KILLED, RAISES):

@@ -42,7 +42,7 @@ def log(tmp_path):
 def call(log, heard):
     """Return a call of a target by its name."""
 
-    def call(target, payload=None, *, environment=None, seconds=GENEROUS, on_message=heard.take):
+    def call(target, payload=None, *, environment=None, seconds=GENEROUS, on_message=heard.take, spent=0.0):
         return isolate.call(
             f"tests.sweep.targets:{target}",
             payload,
@@ -50,6 +50,7 @@ def call(log, heard):
             log=log,
             seconds=seconds,
             on_message=on_message,
+            spent=spent,
         )
 
     return call
@@ -226,6 +227,23 @@ class TestTimedOut:
         ended = call("ignores_signals", seconds=0.5)
         assert ended.how == "timed_out"
         assert ended.reason == "over the time limit of 0.5 s (limits.run_seconds)"
+
+    def test_what_earlier_calls_took_counts(self, call, heard):
+        """Of two minutes half a second is left; the reason has the whole limit, which the user set."""
+        ended = call("ignores_signals", seconds=120.0, spent=119.5)
+        assert ended.how == "timed_out"
+        assert ended.reason == "over the time limit of 120 s (limits.run_seconds)"
+        assert all(gone(pid) for pid in heard("pid"))
+
+    @pytest.mark.parametrize("spent", [120.0, 500.0])
+    def test_no_time_left_is_an_end_like_others(self, call, spent):
+        """Told in the same words, whether the child got as far as to say something or not."""
+        ended = call("returns", seconds=120.0, spent=spent)
+        assert ended == isolate.Ended("timed_out", "over the time limit of 120 s (limits.run_seconds)")
+
+    def test_what_is_left_is_enough_for_what_needs_little(self, call):
+        """Time that was spent ends nothing before its time."""
+        assert call("returns", seconds=2 * GENEROUS, spent=GENEROUS).how == "returned"
 
     def test_grandchildren_are_killed_as_well(self, call, heard):
         """Compiler processes do not outlive their run."""

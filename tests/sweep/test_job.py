@@ -3,8 +3,10 @@
 import errno
 import json
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,10 +14,26 @@ import pytest
 from src import record, store
 from src.sweep import isolate, job
 from src.sweep.isolate import Ended
+from src.timings import ArmTimes, ProcessTimes, Timing
 from tests.specs import spec as spec_of
 
 FACTS = {"parameters": 8192, "tensors": 2, "graphs": 1, "recompiles": 0}
-JUDGED = {"eager_us": 10.0, "compiled_us": 5.0, "speedup": 2.0, "verdict": "faster", "gate": "passed"}
+JUDGED = {"verdict": "invalid", "verdict_reason": "parity_failed"}
+MEASURE, AGAIN, COMPILE = (
+    f"src.bench.child:{name}" for name in ("measure", "measure_again", "compile_again")
+)
+RETURNED = Ended("returned", None)
+
+
+@dataclass
+class Call:
+    """What a child was called with."""
+
+    target: str
+    payload: Any
+    environment: dict[str, str]
+    seconds: float
+    spent: float
 
 
 class Child:
@@ -25,13 +43,13 @@ class Child:
         self.ended, self.messages, self.probe_seconds = ended, messages, probe_seconds
         self.calls = []
 
-    def __call__(self, target, payload, *, environment, log, seconds, on_message):
-        self.calls.append((target, payload, environment, seconds))
+    def __call__(self, target, payload, *, environment, log, seconds, on_message, spent=0.0):
+        self.calls.append(Call(target, payload, environment, seconds, spent))
         if target == "src.bench.toolchain:probe":
             if self.probe_seconds is not None:
                 on_message("seconds", self.probe_seconds)
             return Ended("returned", None)
-        (self.folder(environment) / "graph").write_bytes(bytes(100))
+        self.write_a_graph(environment)
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("the log's last words\n")
         for kind, value in self.messages:
@@ -40,11 +58,64 @@ class Child:
             raise self.ended
         return self.ended
 
-    @staticmethod
-    def folder(environment):
+    def write_a_graph(self, environment):
+        """Leave 100 bytes in the cache."""
         folder = Path(environment["TORCHINDUCTOR_CACHE_DIR"])
         folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        (folder / "graph").write_bytes(bytes(100))
+
+    @property
+    def targets(self):
+        return [call.target for call in self.calls]
+
+
+class Processes(Child):
+    """Stands in for the processes of one run: each reports its own messages and ends in its own way."""
+
+    def __init__(self, *processes, takes=()):
+        """Take pairs of messages and end, and how long each process takes of `clock`, in s."""
+        super().__init__(RETURNED)
+        self.processes, self.takes = list(processes), list(takes)
+        self.clock = 1000.0
+
+    def __call__(self, target, *arguments, **more):
+        self.messages, self.ended = self.processes[len(self.calls)]
+        if self.takes:
+            self.clock += self.takes[len(self.calls)]
+        return super().__call__(target, *arguments, **more)
+
+    def write_a_graph(self, environment):
+        """Leave 100 bytes more from each process."""
+        folder = Path(environment["TORCHINDUCTOR_CACHE_DIR"])
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"graph{len(self.calls)}").write_bytes(bytes(100))
+
+
+def times(ratio=2.0, eager=10.0, rounds=6):
+    """Return the times of a process without noise, in which the compiled step is `ratio` times as fast."""
+    arms = {"eager": ArmTimes(5, (eager,) * rounds), "compiled": ArmTimes(5, (eager / ratio,) * rounds)}
+    timing = Timing(arms, rounds, 1.5, converged=True)
+    return ProcessTimes(
+        timing,
+        best="eager",
+        before_compile_us=(),
+        sequential_us=None,
+        warnings=(),
+        timed_from_step=100,
+        foreign_cpus=0.0,
+        compilations=0,
+    )
+
+
+def first(ratio=2.0, **facts):
+    """Return what the first process of a good run reports, and how it ends."""
+    told = FACTS | {"eager_best": "fused", "eager_path": "foreach"} | facts
+    return [("stage", "time"), ("facts", told), ("times", times(ratio))], RETURNED
+
+
+def again(ratio, warm=0.5):
+    """Return what a process that repeats it reports, and how it ends."""
+    return [("stage", "prepare"), ("warm", warm), ("times", times(ratio))], RETURNED
 
 
 @pytest.fixture
@@ -122,11 +193,11 @@ class TestRow:
         child = Child(Ended("returned", None))
         file = tmp_path / "logs" / "torch.log"
         run(child, "compile.logs=[recompiles]")
-        assert child.calls[-1][2]["TORCH_LOGS_OUT"] == str(file)
+        assert child.calls[-1].environment["TORCH_LOGS_OUT"] == str(file)
         file.write_text("Recompiling function step\n")
         run(child, "compile.logs=[recompiles]", number=1)
         run(child, number=2)
-        assert "TORCH_LOGS_OUT" not in child.calls[-1][2]
+        assert "TORCH_LOGS_OUT" not in child.calls[-1].environment
         told = {row["job"]: row["torch_log"] for row in rows(tmp_path)}
         assert told == {1: "logs/torch.log", 0: None, 2: None}
 
@@ -146,15 +217,18 @@ class TestRow:
         assert (row["stage"], row["parameters"]) == ("starting", None)
 
     @pytest.mark.parametrize("ended", [Ended("crashed", "killed"), KeyboardInterrupt()])
-    def test_a_run_that_did_not_end_has_no_verdict(self, run, tmp_path, ended):
-        """Even when it was judged a moment before."""
-        child = Child(ended, messages=[("facts", JUDGED)])
+    @pytest.mark.parametrize("told", [("times", times()), ("facts", JUDGED)])
+    def test_a_run_that_did_not_end_has_no_verdict(self, run, tmp_path, ended, told):
+        """Even when it was timed, or judged, a moment before; what was found out stays."""
+        child = Child(ended, messages=[told])
         try:
             run(child)
         except KeyboardInterrupt:
             assert ended is child.ended
         (row,) = rows(tmp_path)
         assert row["verdict"] is None
+        found_out = {"times": (2.0, None), "facts": (None, "parity_failed")}[told[0]]
+        assert (row["speedup"], row["verdict_reason"]) == found_out
 
     def test_the_error_is_the_traceback_or_else_the_end_of_the_log(self, run, tmp_path):
         """A killed process has no traceback; its output may say why."""
@@ -206,12 +280,22 @@ class TestRow:
             "compile_cache": "cold",
             "device": None,
             "threads": 1,
+            "pinned_cpus": None,
+            "grads": "fresh",
+            "flush_cache": False,
             "seed": 0,
             "measure": "default",
         }
         assert {name: row[name] for name in expected} == expected
         assert json.loads(row["config"])["output_dir"] == str(tmp_path)
         assert json.loads(row["optimizer_args"])["lr"] == 0.01
+
+    def test_how_the_step_was_timed_is_in_the_row(self, run, tmp_path):
+        """CPUs as a list that other tools read, gradients and caches as asked for."""
+        how = ("cpus=[3,0]", "measure.grads=static", "measure.flush_cache=true")
+        run(Child(ENDINGS["ok"][0]), *how)
+        (row,) = rows(tmp_path)
+        assert (row["pinned_cpus"], row["grads"], row["flush_cache"]) == ("3,0", "static", True)
 
     def test_a_tensor_lr_has_a_device(self, run, tmp_path):
         """A float has none."""
@@ -230,9 +314,9 @@ class TestRow:
         """The time limit is the configured one."""
         child = Child(ENDINGS["ok"][0])
         run(child, "limits.run_seconds=12.5")
-        ((target, payload, _, seconds),) = child.calls
-        assert (target, seconds) == ("src.bench.child:measure", 12.5)
-        assert payload.model.name == "tiny"
+        call = child.calls[0]
+        assert (call.target, call.seconds) == (MEASURE, 12.5)
+        assert call.payload.model.name == "tiny"
 
 
 class TestCache:
@@ -244,8 +328,9 @@ class TestCache:
             run(child)
         except KeyboardInterrupt:
             assert isinstance(ended, KeyboardInterrupt)
-        ((_, _, environment, _),) = child.calls
-        assert not os.path.exists(environment["TORCHINDUCTOR_CACHE_DIR"])
+        folders = {call.environment["TORCHINDUCTOR_CACHE_DIR"] for call in child.calls}
+        assert len(folders) == 1
+        assert not os.path.exists(*folders)
 
     def test_a_cold_cache_is_kept_on_request(self, run, tmp_path):
         """Whoever wants to read the generated code finds it."""
@@ -263,31 +348,28 @@ class TestCache:
         """A warm cache is warm from one run to the next."""
         child = Child(ENDINGS["ok"][0])
         for number in range(2):
-            run(child, number=number)
+            run(child, "measure=quick", number=number)
         for number in range(2):
-            run(child, "compile.cache=warm", number=number)
-        cold, other, warm, again = [
-            environment["TORCHINDUCTOR_CACHE_DIR"] for _, _, environment, _ in child.calls
-        ]
+            run(child, "measure=quick", "compile.cache=warm", number=number)
+        cold, other, *warm = [call.environment["TORCHINDUCTOR_CACHE_DIR"] for call in child.calls]
         assert cold != other
-        assert warm == again == str(tmp_path / "cache" / "warm")
-        assert os.path.exists(f"{warm}/graph")
+        assert warm == [str(tmp_path / "cache" / "warm")] * 2
+        assert os.path.exists(f"{warm[0]}/graph")
 
     def test_the_toolchain_is_probed_for_inductor_once(self, run, tmp_path):
         """Its seconds stand in every row of the sweep, apart from the compile seconds."""
         child = Child(ENDINGS["ok"][0], probe_seconds=4.5)
         for number in range(2):
-            run(child, "compile=inductor", number=number)
-        targets = [target for target, *_ in child.calls]
-        assert targets == ["src.bench.toolchain:probe", *["src.bench.child:measure"] * 2]
+            run(child, "compile=inductor", "measure=quick", number=number)
+        assert child.targets == ["src.bench.toolchain:probe", MEASURE, MEASURE]
         assert [row["toolchain_s"] for row in rows(tmp_path)] == [4.5, 4.5]
 
     @pytest.mark.parametrize("backend", ["aot_eager", "none"])
     def test_other_backends_need_no_toolchain(self, run, tmp_path, backend):
         """There is nothing to probe where no C++ is compiled."""
         child = Child(ENDINGS["ok"][0], probe_seconds=4.5)
-        run(child, f"compile={backend}")
-        assert [target for target, *_ in child.calls] == ["src.bench.child:measure"]
+        run(child, f"compile={backend}", "measure=quick")
+        assert child.targets == [MEASURE]
         assert rows(tmp_path)[0]["toolchain_s"] is None
 
     def test_a_probe_that_fails_leaves_the_answer_to_the_run(self, run, tmp_path):
@@ -305,6 +387,211 @@ class TestCache:
         assert (row["status"], row["stage"], child.calls) == ("failed", "cache", [])
         assert row["reason"].startswith("compile cache: ")
         assert str(tmp_path) in row["reason"]
+
+
+class TestTimes:
+    def test_what_a_process_timed_becomes_columns(self, run, tmp_path):
+        """10 us and 5 us in six rounds without noise: a speedup of 2.
+
+        Widened by the spread between processes and what they share: with 0.03 and 0.04 by 1.96 x 0.05 in
+        the logarithm, a factor of 1.10296.
+        """
+        run(Processes(first()), "measure=quick", "measure.process_spread=0.03", "measure.shared_spread=0.04")
+        (row,) = rows(tmp_path)
+        assert (row["eager_us"], row["compiled_us"], row["speedup"]) == (10.0, 5.0, 2.0)
+        assert row["speedup_low"] == pytest.approx(2.0 / 1.10296, rel=1e-5)
+        assert row["speedup_high"] == pytest.approx(2.0 * 1.10296, rel=1e-5)
+        assert (row["verdict"], row["processes"], row["process_rounds"]) == ("faster", 1, [6])
+        assert (row["process_spread"], row["shared_spread"]) == (0.03, 0.04)
+
+    def test_the_roofline_floor_meets_the_times(self, run, tmp_path):
+        """Of 2.5 us, the step of 10 us attains a quarter, the one of 5 us a half."""
+        run(Processes(first(floor_us=2.5)), "measure=quick")
+        (row,) = rows(tmp_path)
+        assert (row["eager_attained"], row["compiled_attained"]) == (0.25, 0.5)
+
+    def test_a_run_without_times_has_none(self, run, tmp_path):
+        """It asks for one process, and nothing is timed in it."""
+        child = Processes(([("facts", FACTS)], RETURNED))
+        run(child, "measure=trace")
+        (row,) = rows(tmp_path)
+        assert child.targets == [MEASURE]
+        assert (row["status"], row["processes"], row["speedup"], row["verdict"]) == ("ok", None, None, None)
+
+
+THREE = ("measure=quick", "measure.processes=3")
+
+
+class TestProcesses:
+    def test_a_run_is_repeated_as_often_as_it_is_asked_for(self, run):
+        """The first does everything; the others are told what it found the best arm to be."""
+        child = Processes(first(), again(2.0), again(2.0))
+        run(child, *THREE)
+        assert child.targets == [MEASURE, AGAIN, AGAIN]
+        for call in child.calls[1:]:
+            assert call.payload.spec == child.calls[0].payload
+            assert (call.payload.eager_best, call.payload.eager_path) == ("fused", "foreach")
+
+    def test_they_take_turns_in_which_arm_comes_first(self, run):
+        """In memory: what the order does to the times is then seen as a difference between processes."""
+        child = Processes(first(), *[again(2.0)] * 4)
+        run(child, "measure=quick", "measure.processes=5")
+        assert [call.payload.compiled_first for call in child.calls[1:]] == [True, False, True, False]
+
+    def test_without_a_best_arm_there_is_none_to_tell(self, run):
+        """The others do not look for one either."""
+        child = Processes(first(eager_best=None), again(2.0), again(2.0))
+        run(child, *THREE)
+        assert [call.payload.eager_best for call in child.calls[1:]] == [None, None]
+
+    def test_the_interval_is_over_the_processes(self, run, tmp_path):
+        """Speedups of 1, 2 and 4: geometric mean 2, logarithms 0 and +-ln 2, t of 2 degrees 4.3027.
+
+        ln 2 x 4.3027 / sqrt 3 = 1.7219, so from 2 / 5.595 to 2 x 5.595.
+        """
+        run(Processes(first(1.0), again(2.0), again(4.0)), *THREE, "measure.shared_spread=0")
+        (row,) = rows(tmp_path)
+        assert row["process_speedup"] == [1.0, 2.0, 4.0]
+        assert row["speedup"] == pytest.approx(2.0)
+        assert row["speedup_low"] == pytest.approx(2 / 5.595, rel=1e-3)
+        assert row["speedup_high"] == pytest.approx(2 * 5.595, rel=1e-3)
+        assert (row["processes"], row["process_rounds"], row["rounds"]) == (3, [6, 6, 6], 18)
+        assert row["verdict"] == "no_difference"
+        assert row["process_spread"] is None
+
+    def test_their_compile_is_a_warm_one(self, run, tmp_path):
+        """Of the second process, the first that found the cache of another."""
+        run(Processes(first(compile_s=3.0), again(2.0, warm=0.5), again(2.0, warm=0.7)), *THREE)
+        (row,) = rows(tmp_path)
+        assert (row["compile_s"], row["compile_warm_s"]) == (3.0, 0.5)
+
+    def test_they_share_one_cache_which_goes_with_the_last(self, run, tmp_path):
+        """Its bytes are those of the first: the others add to it what they would have found."""
+        child = Processes(first(), again(2.0), again(2.0))
+        run(child, *THREE)
+        (folder,) = {call.environment["TORCHINDUCTOR_CACHE_DIR"] for call in child.calls}
+        (row,) = rows(tmp_path)
+        assert row["cache_bytes"] == 100
+        assert not os.path.exists(folder)
+
+    def test_it_is_kept_on_request(self, run, tmp_path):
+        """With what all of them left there."""
+        child = Processes(first(), again(2.0), again(2.0))
+        run(child, *THREE, "compile.keep_cache=true")
+        folder = Path(child.calls[0].environment["TORCHINDUCTOR_CACHE_DIR"])
+        assert sorted(p.name for p in folder.iterdir()) == ["graph1", "graph2", "graph3"]
+
+    @pytest.mark.parametrize(
+        ("ended", "status", "reason"),
+        [
+            (Ended("raised", "ValueError: no", "Traceback", "ValueError"), "failed", "ValueError: no"),
+            (Ended("crashed", "killed by SIGKILL"), "crashed", "killed by SIGKILL"),
+            (Ended("timed_out", "over the time limit"), "timed_out", "over the time limit"),
+        ],
+    )
+    def test_one_that_fails_ends_the_run(self, run, tmp_path, ended, status, reason):
+        """By its number; the facts and the times so far stay, without a verdict, and no other is started."""
+        child = Processes(first(), ([("stage", "build")], ended))
+        run(child, *THREE)
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["reason"]) == (status, f"process 2 of 3: {reason}")
+        assert row["stage"] == "build"
+        assert {name: row[name] for name in FACTS} == FACTS
+        assert (row["processes"], row["speedup"], row["verdict"]) == (1, 2.0, None)
+        assert child.targets == [MEASURE, AGAIN]
+
+    def test_a_refusal_of_one_says_so_once(self, run, tmp_path):
+        """The status tells what kind of reason it is."""
+        refused = Ended("raised", "Unsupported: no CUDA any more", "Traceback", "Unsupported")
+        run(Processes(first(), ([], refused)), *THREE)
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["reason"]) == ("unsupported", "process 2 of 3: no CUDA any more")
+
+    @pytest.mark.parametrize("status", ["failed", "timed_out", "crashed", "unsupported"])
+    def test_none_is_started_when_the_first_fails(self, run, tmp_path, status):
+        """There is nothing to repeat."""
+        child = Processes(([("facts", FACTS)], ENDINGS[status][0]))
+        run(child, *THREE)
+        (row,) = rows(tmp_path)
+        assert child.targets == [MEASURE]
+        assert (row["status"], row["reason"]) == (status, ENDINGS[status][1])
+
+    def test_ctrl_c_in_the_second_keeps_what_the_first_found(self, run, tmp_path):
+        """Its times too; the run has no verdict."""
+        with pytest.raises(KeyboardInterrupt):
+            run(Processes(first(), ([("stage", "build")], KeyboardInterrupt())), *THREE)
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["stage"], row["speedup"]) == ("interrupted", "build", 2.0)
+        assert (row["processes"], row["verdict"]) == (1, None)
+
+    def test_the_time_limit_is_for_all_of_them(self, run, monkeypatch):
+        """After 30 s and 50 s the third has 20 s of 100 s left."""
+        child = Processes(first(), again(2.0), again(2.0), takes=[30.0, 50.0, 5.0])
+        monkeypatch.setattr(job, "time", SimpleNamespace(monotonic=lambda: child.clock))
+        run(child, *THREE, "limits.run_seconds=100")
+        assert [(call.seconds, call.spent) for call in child.calls] == [(100, 0), (100, 30), (100, 80)]
+
+
+WARM = ("measure=quick", "measure.warm_compile=true")
+
+
+class TestWarmCompile:
+    def test_a_single_process_is_followed_by_a_warm_compile(self, run, tmp_path):
+        """With the same cache, in what is left of the time."""
+        child = Processes(first(compile_s=3.0), ([("stage", "compile"), ("warm", 0.5)], RETURNED))
+        run(child, *WARM)
+        (row,) = rows(tmp_path)
+        assert child.targets == [MEASURE, COMPILE]
+        assert child.calls[1].payload == child.calls[0].payload
+        assert child.calls[1].environment == child.calls[0].environment
+        assert (row["compile_s"], row["compile_warm_s"]) == (3.0, 0.5)
+        assert (row["cache_bytes"], row["warnings"]) == (100, ["all_equal"])
+
+    def test_its_time_counts_too(self, run, monkeypatch):
+        """What the measuring took is not there any more."""
+        child = Processes(first(), ([("warm", 0.5)], RETURNED), takes=[30.0, 1.0])
+        monkeypatch.setattr(job, "time", SimpleNamespace(monotonic=lambda: child.clock))
+        run(child, *WARM, "limits.run_seconds=100")
+        assert [(call.seconds, call.spent) for call in child.calls] == [(100, 0), (100, 30)]
+
+    @pytest.mark.parametrize("status", ["failed", "timed_out", "crashed"])
+    def test_one_that_fails_costs_no_row(self, run, tmp_path, status):
+        """The times are there; the row says what is missing, in the order of all warnings."""
+        run(Processes(first(), ([("stage", "compile")], ENDINGS[status][0])), *WARM)
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["verdict"], row["stage"]) == ("ok", "faster", None)
+        assert (row["reason"], row["compile_warm_s"]) == (None, None)
+        assert row["warnings"] == ["all_equal", "warm_compile_failed"]
+
+    @pytest.mark.parametrize(
+        ("overrides", "facts"),
+        [
+            (WARM, {"graphs": 0}),  # such as fused steps
+            (WARM, {"graphs": None}),  # backend none
+            (("measure=quick",), {}),
+            (("measure=trace", "measure.warm_compile=true"), {}),
+        ],
+    )
+    def test_there_is_none_where_nothing_was_compiled_or_nobody_asks(self, run, tmp_path, overrides, facts):
+        """One process, no seconds and no warning."""
+        child = Processes(first(**facts))
+        run(child, *overrides)
+        (row,) = rows(tmp_path)
+        assert child.targets == [MEASURE]
+        assert (row["compile_warm_s"], row["warnings"]) == (None, ["all_equal"])
+
+    def test_nor_where_other_processes_compile_anyway(self, run):
+        """They find the cache of the first."""
+        child = Processes(first(), again(2.0))
+        run(child, *WARM, "measure.processes=2")
+        assert child.targets == [MEASURE, AGAIN]
+
+    @pytest.mark.parametrize("status", ["failed", "crashed"])
+    def test_nor_after_a_run_that_failed(self, run, status):
+        """What it left in the cache may be half of it."""
+        child = Processes(([("facts", FACTS)], ENDINGS[status][0]))
+        run(child, *WARM)
+        assert child.targets == [MEASURE]
 
 
 class TestFullDisk:
