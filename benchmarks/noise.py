@@ -1,7 +1,9 @@
 """What two equal arms show: `python -m benchmarks.noise FILE [FILE ...]`, as Markdown.
 
 Takes the rows of `experiments=two_eager_arms`. Any verdict but `no_difference` is a false alarm; an
-interval without 1 is a miss. The tutorial's method has neither; its ratios are shown beside ours.
+interval without 1 is a miss. Intervals are made anew from the medians of the processes, with and without
+what all processes share (`measure.shared_spread`), so that rows from before it can be judged as well. The
+tutorial's method has neither verdict nor interval; its ratios are shown beside ours.
 """
 
 import math
@@ -11,13 +13,19 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import yaml
 from tabulate import tabulate
 
-from src import store
+from src import paths, stats, store
+
+SHARED = float(
+    yaml.safe_load((paths.share_root() / "conf/measure/default.yaml").read_text())["shared_spread"]
+)
+"""`measure.shared_spread`."""
 
 _COLUMNS = (
     *("model", "parameters", "device", "gpu", "cpu", "status", "verdict", "processes", "timing_s", "wall_s"),
-    *("speedup", "speedup_low", "speedup_high", "sequential_speedup", "process_speedup"),
+    *("speedup", "sequential_speedup", "process_speedup", "min_effect"),
 )
 
 
@@ -36,26 +44,32 @@ def main(files: list[str]) -> None:
 def _line(group: tuple[Any, ...], rows: list[dict[str, Any]]) -> dict[str, Any]:
     machine, model, parameters, processes = group
     good = [row for row in rows if row["status"] == "ok"]
+    bare = [stats.log_t_interval(row["process_speedup"]) for row in good]
+    whole = [stats.widened(interval, SHARED) for interval in bare]
     speedups = [row["speedup"] for row in good]
-    within = [s / row["speedup"] for row in good for s in row["process_speedup"] or ()]
-    widths = [(row["speedup_high"] - row["speedup_low"]) / row["speedup"] for row in good]
+    within = [s / row["speedup"] for row in good for s in row["process_speedup"]]
     sequential = [row["sequential_speedup"] for row in good if row["sequential_speedup"]]
+    verdicts = [stats.verdict(i, row["min_effect"]) for i, row in zip(whole, good, strict=True)]
     return {
         "machine": machine,
         "model": f"{model}, {parameters / 1e6:.1f} M",
-        "runs": len(good),
-        "processes": processes,
-        "false alarms": sum(row["verdict"] != "no_difference" for row in good),
-        "intervals with 1": sum(row["speedup_low"] <= 1 <= row["speedup_high"] for row in good),
-        "width, median %": f"{100 * statistics.median(widths):.2f}",
+        "runs x processes": f"{len(good)} x {processes}",
+        "false alarms": sum(v != "no_difference" for v in verdicts),
+        "intervals with 1": _covering(whole),
+        "the same without shared spread": _covering(bare),
+        "width, median %": f"{100 * statistics.median(i.relative_width for i in whole):.2f}",
         "speedup, sd %": _sd(speedups),
         "from - to": f"{min(speedups):.4f} - {max(speedups):.4f}",
-        "over processes, sd %": _sd(within) if processes > 1 else "-",
+        "over processes, sd %": _sd(within),
         "sequential, sd %": _sd(sequential),
         "sequential, from - to": f"{min(sequential):.4f} - {max(sequential):.4f}" if sequential else "-",
         "timing, s a run": f"{statistics.median(row['timing_s'] for row in good):.2f}",
         "wall, s a run": f"{statistics.median(row['wall_s'] for row in good):.1f}",
     }
+
+
+def _covering(intervals: list[stats.Interval]) -> int:
+    return sum(i.low is not None and i.high is not None and i.low <= 1 <= i.high for i in intervals)
 
 
 def _sd(ratios: list[float]) -> str:

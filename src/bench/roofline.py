@@ -3,7 +3,7 @@
 step_bytes     what the update must move, by formula
 bandwidth      what memory moves in a second, measured in this process
 floor          step_bytes / bandwidth: no step can be faster, unless its data lies in a cache
-attained       floor / time: the part of the time that the update's own traffic explains
+attained       floor / time, the part of the time that the update's own traffic explains (src/verdicts.py)
 """
 
 import os
@@ -172,11 +172,6 @@ def floor_us(moved_bytes: int | None, gbps: float | None) -> float | None:
     if moved_bytes is None or gbps is None:
         return None
     return moved_bytes / gbps / 1e3
-
-
-def attained(floor_us: float | None, us: float | None) -> float | None:
-    """Return the attained fraction of a step of `us`; above 1 its data came from a cache."""
-    return None if floor_us is None or us is None else floor_us / us
 
 
 def launch_us(spec: RunSpec, device: torch.device, now: Clock) -> float | None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from src import record, verdicts
-from src.bench import child, path, torch_private
+from src.bench import child, path, stages, torch_private
 from src.bench.refusal import Excluded, Unsupported
 from src.timings import Repeat
 from tests.specs import spec
@@ -162,8 +162,8 @@ def measured_again(*overrides, best=None, path=None, compiled_first=False):
 
 def kept(monkeypatch, name):
     """Let an arm's maker keep what it makes, and return the list of it."""
-    made, make = [], getattr(child.arms, name)
-    monkeypatch.setattr(child.arms, name, lambda *given: made.append(make(*given)) or made[-1])
+    made, make = [], getattr(stages.arms, name)
+    monkeypatch.setattr(stages.arms, name, lambda *given: made.append(make(*given)) or made[-1])
     return made
 
 
@@ -292,14 +292,14 @@ class TestFailures:
 
     def test_a_step_that_fails_late_in_the_trace_keeps_what_it_compiled(self, monkeypatch):
         """Three learning rates, then an exception: three graphs, and the rates that were used."""
-        take_step, compiled = child.arms.Arm.take_step, kept(monkeypatch, "compiled")
+        take_step, compiled = stages.arms.Arm.take_step, kept(monkeypatch, "compiled")
 
         def failing(arm):
             take_step(arm)
             if any(arm is one for one in compiled) and arm.steps_taken == 3:
                 raise RuntimeError("boom")
 
-        monkeypatch.setattr(child.arms.Arm, "take_step", failing)
+        monkeypatch.setattr(stages.arms.Arm, "take_step", failing)
         reported = Reported("optimizer=sgd", "scheduler=cosine")
         with pytest.raises(RuntimeError, match="boom"):
             child.measure(reported.spec, reported)
@@ -379,7 +379,7 @@ class TestOrder:
     def test_the_run_is_pinned_before_anything_else(self, monkeypatch):
         """To the CPUs that the configuration names, with a thread for each unless it says otherwise."""
         pinned, counted = [], []
-        monkeypatch.setattr(child.machine, "pin", pinned.append)
+        monkeypatch.setattr(stages.machine, "pin", pinned.append)
         monkeypatch.setattr(torch, "set_num_threads", counted.append)
         for threads in ("null", "3"):
             traced("compile=none", "cpus=[0]", f"threads={threads}")
@@ -391,7 +391,7 @@ class TestBeforeCompiling:
 
     def test_nothing_was_compiled_when_it_was_timed(self, monkeypatch):
         """Neither by the run nor by torch, before, during or in between."""
-        time_one, compiled, seen = child.time_one, kept(monkeypatch, "compiled"), []
+        time_one, compiled, seen = stages.time_one, kept(monkeypatch, "compiled"), []
 
         def watched(*given):
             before = torch_private.drain()
@@ -406,7 +406,7 @@ class TestBeforeCompiling:
 
     def test_it_is_warm_by_then(self, monkeypatch):
         """As many steps as are asked for, of the arm that is timed afterwards too."""
-        time_one, eager, taken = child.time_one, kept(monkeypatch, "eager"), []
+        time_one, eager, taken = stages.time_one, kept(monkeypatch, "eager"), []
 
         def watched(*given):
             taken.extend(arm.steps_taken for arm in eager)
@@ -419,13 +419,13 @@ class TestBeforeCompiling:
 
     def test_the_arm_that_was_timed_is_not_the_one_that_is_compared(self, monkeypatch):
         """It is ahead: parity compares an eager arm that took the steps of the trace, and no others."""
-        eager, compare, compared = kept(monkeypatch, "eager"), child.comparison.compare, []
+        eager, compare, compared = kept(monkeypatch, "eager"), stages.comparison.compare, []
 
         def watched(how, device, traced, *rest, **more):
             compared.append((*traced, *map(steps_of, traced)))
             return compare(how, device, traced, *rest, **more)
 
-        monkeypatch.setattr(child.comparison, "compare", watched)
+        monkeypatch.setattr(stages.comparison, "compare", watched)
         run = measured(TWO_ARMS)
         timed, traced = eager
         ((one, other, *steps),) = compared
@@ -436,7 +436,7 @@ class TestBeforeCompiling:
 
     def test_an_arm_that_was_only_compared_is_gone_when_others_are_made(self, monkeypatch):
         """Large models fit as often as the memory check says: three at a time."""
-        alive, made, make = [], [], child.arms.eager
+        alive, made, make = [], [], stages.arms.eager
 
         def making(*given):
             alive.append([number for number, ref in enumerate(made) if ref() is not None])
@@ -444,7 +444,7 @@ class TestBeforeCompiling:
             made.append(weakref.ref(arm.workload.parameters[0]))
             return arm
 
-        monkeypatch.setattr(child.arms, "eager", making)
+        monkeypatch.setattr(stages.arms, "eager", making)
         trials_of(monkeypatch, "fused", "foreach", "forloop")
         measured()
         # The timed arm; three trials beside it; the traced one; the best.
@@ -576,7 +576,7 @@ class TestParity:
     @staticmethod
     def wrong(monkeypatch):
         """Let the compiled arm take another step than it should: a thousandth is added to a parameter."""
-        compiled = child.arms.compiled
+        compiled = stages.arms.compiled
 
         def made(*arguments):
             arm = compiled(*arguments)
@@ -590,7 +590,7 @@ class TestParity:
             arm.step = off
             return arm
 
-        monkeypatch.setattr(child.arms, "compiled", made)
+        monkeypatch.setattr(stages.arms, "compiled", made)
 
     def test_an_arm_that_goes_elsewhere_fails(self, monkeypatch):
         """No verdict is given on a step that is another one, and no gate passed."""
@@ -635,12 +635,12 @@ class TestParity:
 
     def test_a_reference_that_does_not_fit_is_left_out(self, monkeypatch):
         """8192 elements at 64 bytes are one byte too many."""
-        monkeypatch.setattr(child.machine, "free_bytes", lambda _device: 8192 * 64 - 1)
+        monkeypatch.setattr(stages.machine, "free_bytes", lambda _device: 8192 * 64 - 1)
         assert traced()["warnings"] == ["no_reference"]
 
     def test_a_reference_that_just_fits_is_made(self, monkeypatch):
         """To the byte."""
-        monkeypatch.setattr(child.machine, "free_bytes", lambda _device: 8192 * 64)
+        monkeypatch.setattr(stages.machine, "free_bytes", lambda _device: 8192 * 64)
         row = traced()
         assert row["warnings"] == []
         assert row["parity_eager_error"] is not None
@@ -687,7 +687,7 @@ def trials_of(monkeypatch, *order):
     """Let the trials of the three implementations find this order, the fastest first."""
     found = {name: 1.0 + order.index(name) for name in IMPLEMENTATIONS}
     times = iter(found[name] for name in IMPLEMENTATIONS)
-    monkeypatch.setattr(child.implementations, "brief_us", lambda *_: next(times))
+    monkeypatch.setattr(stages.implementations, "brief_us", lambda *_: next(times))
     return found
 
 
@@ -769,7 +769,7 @@ class TestEagerBest:
 
     def test_nobody_looks_for_it_unasked(self, monkeypatch):
         """The columns stay null."""
-        monkeypatch.delattr(child.implementations, "trial")
+        monkeypatch.delattr(stages.implementations, "trial")
         run = measured(TWO_ARMS)
         row = run.row()
         names = ("eager_best", "eager_trials", "eager_best_us", "speedup_vs_best", "process_speedup_vs_best")
@@ -803,7 +803,7 @@ class TestAgain:
 
     def test_it_times_what_the_first_process_found_best(self, monkeypatch):
         """Without trying anything itself."""
-        monkeypatch.delattr(child.implementations, "trial")
+        monkeypatch.delattr(stages.implementations, "trial")
         made = kept(monkeypatch, "eager")
         run = measured_again(best="fused", path="forloop")
         assert run.times[0].best == "eager_best"
@@ -819,7 +819,7 @@ class TestAgain:
 
     def test_it_leaves_parity_to_the_first(self, monkeypatch):
         """Nor does it miss it."""
-        monkeypatch.delattr(child.comparison, "compare")
+        monkeypatch.delattr(stages.comparison, "compare")
         made = kept(monkeypatch, "eager")
         run = measured_again()
         assert len(made) == 1
@@ -828,9 +828,9 @@ class TestAgain:
     @pytest.mark.parametrize("compiled_first", [True, False])
     def test_the_tensors_of_either_arm_may_be_made_first(self, monkeypatch, compiled_first):
         """The order in memory shows in the times; what is compiled first does not change with it."""
-        built, build, time_one, compilations = [], child.workloads.build, child.time_one, []
+        built, build, time_one, compilations = [], stages.workloads.build, stages.time_one, []
         monkeypatch.setattr(
-            child.workloads, "build", lambda *given, **more: built.append(build(*given, **more)) or built[-1]
+            stages.workloads, "build", lambda *given, **more: built.append(build(*given, **more)) or built[-1]
         )
         monkeypatch.setattr(
             child, "time_one", lambda *given: compilations.append(torch_private.drain()) or time_one(*given)
@@ -866,7 +866,7 @@ class TestAgain:
 
     def test_the_processes_share_the_time(self, monkeypatch):
         """A minute for all four: a quarter each."""
-        plans, time_arms = [], child.time_arms
+        plans, time_arms = [], stages.time_arms
         monkeypatch.setattr(
             child, "time_arms", lambda arms, plan, *rest: plans.append(plan) or time_arms(arms, plan, *rest)
         )
@@ -909,7 +909,7 @@ class TestGradients:
     @staticmethod
     def found(monkeypatch, *overrides):
         """Return the gradients that each traced step of the compiled arm found, and the row."""
-        seen, take_step = [], child.arms.Arm.take_step
+        seen, take_step = [], stages.arms.Arm.take_step
         compiled = kept(monkeypatch, "compiled")
 
         def watched(arm):
@@ -917,7 +917,7 @@ class TestGradients:
                 seen.append([p.grad for p in arm.workload.parameters])
             take_step(arm)
 
-        monkeypatch.setattr(child.arms.Arm, "take_step", watched)
+        monkeypatch.setattr(stages.arms.Arm, "take_step", watched)
         return seen, traced(*overrides)
 
     def test_fresh_ones_are_others_in_every_step(self, monkeypatch):
@@ -984,7 +984,7 @@ class TestExplain:
     def test_it_is_told_what_was_timed(self, monkeypatch):
         """The arms, their medians, and which of them is the best and why."""
         seen = []
-        monkeypatch.setattr(child.explanation, "explain", lambda *given: seen.append(given) or {})
+        monkeypatch.setattr(stages.explanation, "explain", lambda *given: seen.append(given) or {})
         trials_of(monkeypatch, "fused", "foreach", "forloop")
         run = measured("measure.explain=true")
         ((how, device, timed, _now),) = seen
@@ -999,7 +999,7 @@ class TestExplain:
         def die(*_given):
             raise RuntimeError("boom")
 
-        monkeypatch.setattr(child.explanation, "explain", die)
+        monkeypatch.setattr(stages.explanation, "explain", die)
         reported = Reported("measure.explain=true", TWO_ARMS)
         with pytest.raises(RuntimeError, match="boom"):
             child.measure(reported.spec, reported)
@@ -1053,7 +1053,7 @@ class TestVerdict:
 
     def test_a_compilation_while_timing_is_told(self, monkeypatch):
         """Something compiles behind the timing's back: the number stands, with a warning."""
-        time_arms = child.time_arms
+        time_arms = stages.time_arms
 
         def meanwhile(*args):
             torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))

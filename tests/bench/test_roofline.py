@@ -155,12 +155,6 @@ class TestFloor:
         """A number that does not exist is null."""
         assert roofline.floor_us(None, 1.0) is None
         assert roofline.floor_us(1, None) is None
-        assert roofline.attained(None, 1.0) is None
-        assert roofline.attained(1.0, None) is None
-
-    def test_the_attained_fraction_of_a_compiled_step(self):
-        """3799 us on the H200, of which its table says 92 %."""
-        assert roofline.attained(3513.0, 3799.0) == pytest.approx(0.92, abs=0.005)
 
 
 class TestLastLevelCache:
