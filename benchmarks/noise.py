@@ -13,15 +13,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import yaml
 from tabulate import tabulate
 
-from src import paths, stats, store
-
-SHARED = float(
-    yaml.safe_load((paths.share_root() / "conf/measure/default.yaml").read_text())["shared_spread"]
-)
-"""`measure.shared_spread`."""
+from src import stats, store, verdicts
 
 _COLUMNS = (
     *("model", "parameters", "device", "gpu", "cpu", "status", "verdict", "processes", "timing_s", "wall_s"),
@@ -45,16 +39,19 @@ def _line(group: tuple[Any, ...], rows: list[dict[str, Any]]) -> dict[str, Any]:
     machine, model, parameters, processes = group
     good = [row for row in rows if row["status"] == "ok"]
     bare = [stats.log_t_interval(row["process_speedup"]) for row in good]
-    whole = [stats.widened(interval, SHARED) for interval in bare]
+    whole = [
+        stats.widened(interval, verdicts.SHARED_SPREAD[row["device"]])
+        for interval, row in zip(bare, good, strict=True)
+    ]
     speedups = [row["speedup"] for row in good]
     within = [s / row["speedup"] for row in good for s in row["process_speedup"]]
     sequential = [row["sequential_speedup"] for row in good if row["sequential_speedup"]]
-    verdicts = [stats.verdict(i, row["min_effect"]) for i, row in zip(whole, good, strict=True)]
+    judged = [stats.verdict(i, row["min_effect"]) for i, row in zip(whole, good, strict=True)]
     return {
         "machine": machine,
         "model": f"{model}, {parameters / 1e6:.1f} M",
         "runs x processes": f"{len(good)} x {processes}",
-        "false alarms": sum(v != "no_difference" for v in verdicts),
+        "false alarms": sum(v != "no_difference" for v in judged),
         "intervals with 1": _covering(whole),
         "the same without shared spread": _covering(bare),
         "width, median %": f"{100 * statistics.median(i.relative_width for i in whole):.2f}",

@@ -34,12 +34,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10.0, help="most timing of a run, all processes")
+    parser.add_argument("--device", choices=tuple(verdicts.SHARED_SPREAD), default="cuda")
     parser.add_argument("overrides", nargs="*")
     asked = parser.parse_args()
     spec = _spec(
         *_OVERRIDES,
         f"measure.processes={asked.processes}",
         f"measure.max_seconds={asked.seconds}",
+        f"device={asked.device}",
         *asked.overrides,
     )
     out = csv.writer(sys.stdout)
@@ -47,7 +49,7 @@ def main() -> None:
     right = 0
     for run in range(asked.runs):
         planted = "faster" if run % 2 == 0 else "slower"
-        row = verdicts.columns(_processes(replace(spec, seed=run), planted), spec, {})
+        row = verdicts.columns(_processes(replace(spec, seed=run), planted), spec, {"device": asked.device})
         right += row["verdict"] == planted
         numbers = (row[name] for name in ("speedup", "speedup_low", "speedup_high", "timing_s"))
         out.writerow([run, planted, row["verdict"], *(f"{n:.5g}" for n in numbers), row["rounds"]])

@@ -145,6 +145,12 @@ _AXES = (
     Column("pinned_cpus", _TEXT, "", "CPUs that the run was pinned to; null: not pinned"),
     Column("grads", _TEXT, "", "static: torch knows that gradients stay in place; fresh: it does not"),
     Column("flush_cache", _BOOL, "", "whether caches were emptied before every timed step"),
+    Column(
+        "keep_memory",
+        _BOOL,
+        "",
+        "true where the process keeps memory that is freed on a CPU; null: as the C library does it",
+    ),
     Column("seed", _INT, "", "seed of parameters and gradients"),
     Column("measure", _TEXT, "", "choice of measure"),
 )

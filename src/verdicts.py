@@ -29,6 +29,10 @@ change of 5 % over all rounds is one of 3.3 % between the thirds."""
 SLOWED = 0.03
 """Part by which the eager step is slower after the first compilation than before it that is reported."""
 
+SHARED_SPREAD = {"cuda": 0.001, "cpu": 0.01}
+"""Standard deviation of the speedup of two equal arms that all processes of a run share, as seen on an
+H200 and on an AMD EPYC (docs/method.md)."""
+
 COMPILED, BASELINE = "compiled", "eager"
 
 
@@ -40,18 +44,20 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
     Args:
         processes: at least one, in the order in which they ran.
         spec: what was asked for.
-        facts: columns that the processes told, with the roofline floor where it is known.
+        facts: columns that the processes told: the device, and the roofline floor where it is known.
     """
     first = processes[0]
     alone = len(processes) == 1
     in_cache = _in_cache(facts, flushed=spec.measure.flush_cache)
     warnings = _warnings(processes, in_cache=in_cache, compiles=_compiles(spec))
-    speedup = _speedup(processes, BASELINE, spec)
+    shared = shared_spread(spec, facts["device"])
+    spread = math.hypot(spec.measure.process_spread if alone else 0.0, shared)
+    speedup = _speedup(processes, BASELINE, spread)
     invalid = next((name for name in INVALIDATING if name in warnings), None)
     told = {
         "processes": len(processes),
         "process_spread": spec.measure.process_spread if alone else None,
-        "shared_spread": spec.measure.shared_spread,
+        "shared_spread": shared,
         "process_rounds": [p.timing.rounds for p in processes],
         "rounds": sum(p.timing.rounds for p in processes),
         "timing_s": sum(p.timing.seconds for p in processes),
@@ -69,7 +75,7 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
     for name in first.timing.arms:
         told |= _arm(name, [p.timing.arms[name] for p in processes])
     if first.best is not None:
-        told |= _best(first.best, processes, spec)
+        told |= _best(first.best, processes, spread)
     if first.before_compile_us:
         before = _over([median_interval(p.before_compile_us) for p in processes])
         told |= _ends("eager_before_compile_us", before)
@@ -110,10 +116,14 @@ def _over(values: Sequence[Interval]) -> Interval:
     return values[0] if len(values) == 1 else log_t_interval([v.center for v in values])
 
 
-def _speedup(processes: Sequence[ProcessTimes], baseline: str, spec: RunSpec) -> Interval:
-    over = _over([p.timing.speedup(baseline, COMPILED) for p in processes])
-    unseen = spec.measure.process_spread if len(processes) == 1 else 0.0
-    return widened(over, math.hypot(unseen, spec.measure.shared_spread))
+def shared_spread(spec: RunSpec, device: str) -> float:
+    """Return what is asked for, or what is known of the device."""
+    asked = spec.measure.shared_spread
+    return SHARED_SPREAD[device] if asked is None else asked
+
+
+def _speedup(processes: Sequence[ProcessTimes], baseline: str, spread: float) -> Interval:
+    return widened(_over([p.timing.speedup(baseline, COMPILED) for p in processes]), spread)
 
 
 def _ends(name: str, value: Interval) -> dict[str, Any]:
@@ -132,11 +142,11 @@ def _arm(name: str, times: Sequence[ArmTimes]) -> dict[str, Any]:
     }
 
 
-def _best(arm: str, processes: Sequence[ProcessTimes], spec: RunSpec) -> dict[str, Any]:
+def _best(arm: str, processes: Sequence[ProcessTimes], spread: float) -> dict[str, Any]:
     """Return the columns of the fastest eager implementation, which may be the eager arm itself."""
     return {
         **_arm("eager_best", [p.timing.arms[arm] for p in processes]),
-        **_ends("speedup_vs_best", _speedup(processes, arm, spec)),
+        **_ends("speedup_vs_best", _speedup(processes, arm, spread)),
         "process_speedup_vs_best": [p.timing.speedup(arm, COMPILED).center for p in processes],
     }
 

@@ -15,7 +15,7 @@ from src.bench.timing import Plan, time_arms
 from src.spec import RunSpec
 from src.timings import ProcessTimes
 from tests.bench.fake_machine import FakeMachine
-from tests.specs import spec
+from tests.specs import spec as spec_of
 
 PAIR = ("eager", "compiled")
 
@@ -67,6 +67,11 @@ class Kind:
         return self.luck * (on_high - self.on_high) / math.sqrt(self.on_high * (1 - self.on_high))
 
 
+def spec(*overrides: str) -> RunSpec:
+    """Return a spec that takes nothing to be shared by all processes."""
+    return spec_of("measure.shared_spread=0", *overrides)
+
+
 def columns(kind: Kind, seed: int) -> dict:
     """Return the columns of one run."""
     measure = kind.asked.measure
@@ -74,7 +79,7 @@ def columns(kind: Kind, seed: int) -> dict:
     draw = random.Random(f"{measure.processes} {kind.luck} {kind.noise} {kind.speedup} {seed}")  # noqa: S311
     factors = [kind.speedup * math.exp(kind.draw_luck(draw)) for _ in range(measure.processes)]
     processes = [process(kind.asked, factor, kind.noise, draw.getrandbits(32)) for factor in factors]
-    return verdicts.columns(processes, kind.asked, {})
+    return verdicts.columns(processes, kind.asked, {"device": "cpu"})
 
 
 def rates(kind: Kind, runs: int, first_seed: int = 0) -> Rates:

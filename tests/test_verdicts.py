@@ -46,7 +46,7 @@ def spec(*overrides):
 
 def judged(*processes, asked=(), facts=None):
     """Return the columns of a run of these processes, by default of one without fault or difference."""
-    return verdicts.columns(processes or (process(),), spec(*asked), facts or {})
+    return verdicts.columns(processes or (process(),), spec(*asked), {"device": "cpu"} | (facts or {}))
 
 
 PRESENT = {
@@ -409,12 +409,21 @@ class TestSeveralProcesses:
         assert math.log(columns["speedup_high"]) == pytest.approx(0.5 + 12.7062 * 0.5, rel=1e-5)
 
 
+CUDA = {"device": "cuda"}
+
+
 class TestWhatProcessesShare:
     """`measure.shared_spread`: what no repetition shows."""
 
+    @pytest.mark.parametrize(("device", "spread"), [("cuda", 0.001), ("cpu", 0.01)])
+    def test_unless_told_it_is_what_is_known_of_the_device(self, device, spread):
+        """As seen between equal arms."""
+        columns = verdicts.columns([process()] * 3, spec_of(), {"device": device})
+        assert columns["shared_spread"] == spread
+
     def test_it_widens_an_interval_over_processes_that_agree_wholly(self):
         """Three equal medians: 1.96 times 0.1 % on either side, in logarithms."""
-        columns = verdicts.columns([process(by(1.1))] * 3, spec_of("measure.shared_spread=0.001"), {})
+        columns = verdicts.columns([process(by(1.1))] * 3, spec_of("measure.shared_spread=0.001"), CUDA)
         ends = [columns["speedup_low"], columns["speedup_high"]]
         assert ends == pytest.approx([1.1 / 1.00196189, 1.1 * 1.00196189], rel=1e-7)
         assert (columns["shared_spread"], columns["process_spread"]) == (0.001, None)
@@ -422,14 +431,14 @@ class TestWhatProcessesShare:
     def test_it_adds_to_the_spread_of_a_single_process_as_the_sides_of_a_triangle(self):
         """3 % and 4 % are 5 %: exp(1.959964 * 0.05) is 1.10296."""
         asked = ("measure.process_spread=0.03", "measure.shared_spread=0.04")
-        columns = verdicts.columns([process([100.0] * 9, [100.0] * 9)], spec_of(*asked), {})
+        columns = verdicts.columns([process([100.0] * 9, [100.0] * 9)], spec_of(*asked), CUDA)
         ends = [columns["speedup_low"], columns["speedup_high"]]
         assert ends == pytest.approx([1 / 1.102961, 1.102961], rel=1e-6)
 
     def test_it_is_in_the_speedup_against_the_best_too(self):
         """One rule for both."""
         columns = verdicts.columns(
-            [process(by(1.1), best="eager")] * 3, spec_of("measure.shared_spread=0.001"), {}
+            [process(by(1.1), best="eager")] * 3, spec_of("measure.shared_spread=0.001"), CUDA
         )
         assert columns["speedup_vs_best_low"] == columns["speedup_low"] < columns["speedup"]
 

@@ -5,7 +5,7 @@ The first process of a run does everything; those that repeat it only compile an
 
 import torch
 
-from src.bench import hints, judge, machine, torch_private
+from src.bench import heap, hints, judge, machine, torch_private
 from src.bench.stages import Report, Run
 from src.spec import RunSpec
 from src.timings import Repeat
@@ -95,9 +95,10 @@ def _prepared(spec: RunSpec, report: Report, *, first: bool = True) -> Run:
         # torch counted the CPUs when it was loaded, in a process that was not pinned.
         torch.set_num_threads(len(spec.cpus))
     device = machine.resolve_device(spec.device)
+    kept = device.type == "cpu" and spec.measure.keep_memory and heap.keep()
     run = Run(spec, device, report, first=first)
     if first:
-        run.tell({"device": device.type} | machine.facts(spec, device))
+        run.tell({"device": device.type, "keep_memory": kept or None} | machine.facts(spec, device))
         run.tell({"exclusion": machine.known_exclusion(spec, device)})
         machine.check_can_run(spec, device)
     if spec.compile.logs:

@@ -1,6 +1,5 @@
 """How much memory a step needs: parameters, gradients, states, and the most temporary memory it holds."""
 
-import ctypes
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from src.bench import states
+from src.bench import heap, states
 from src.bench.workload import Workload
 
 _PROC = Path("/proc/self")
@@ -127,7 +126,7 @@ def temporary_on_cpu(
         give_back: gives free memory back to the system and says whether it can; a test's own.
     """
     gc.collect()
-    if not (give_back or _trim)():
+    if not (give_back or heap.give_back)():
         return None
     try:
         (proc / "clear_refs").write_text(_RESET_PEAK)
@@ -139,15 +138,6 @@ def temporary_on_cpu(
     step()
     peak = _resident(proc, "VmHWM")
     return None if peak is None else max(0, peak - before)
-
-
-def _trim() -> bool:
-    """Let the C library give its free memory back; False where it cannot, as other than glibc's."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):  # no such function; no such library; Windows
-        return False
-    return True
 
 
 def _resident(proc: Path, name: str) -> int | None:

@@ -19,6 +19,7 @@ from src.bench import (
     comparison,
     explanation,
     gpu_state,
+    heap,
     implementations,
     judge,
     machine,
@@ -204,6 +205,7 @@ class Run:
         """Make steps repeatable from here on, and let go what only the trace needed."""
         self._traced_eager = None
         gc.collect()  # an arm's block refers to the arm, so that it would linger
+        heap.give_back()
         for arm in self._arms.values():
             arm.workload.settle()
 
