@@ -32,7 +32,8 @@ def main(files: list[str]) -> None:
     for row in table.to_pylist():
         groups[row["gpu"] or row["cpu"], row["model"], row["parameters"], row["processes"]].append(row)
     lines = [_line(group, rows) for group, rows in groups.items() if any(r["status"] == "ok" for r in rows)]
-    print(tabulate(lines, headers="keys", tablefmt="github"))
+    first, *others = ([name, *(line[name] for line in lines)] for name in lines[0])
+    print(tabulate(others, headers=first, tablefmt="pipe"))
 
 
 def _line(group: tuple[Any, ...], rows: list[dict[str, Any]]) -> dict[str, Any]:
