@@ -39,7 +39,7 @@ class TestBetweenProcesses:
         "sent",
         [
             ProcessTimes(Timing(ARMS, 6, 1.0, True), "eager", (1.0,), (2.0, 3.0), ("noisy",), 12, 0.5, 0),
-            Repeat(spec("measure.processes=3"), "fused", "foreach"),
+            Repeat(spec("measure.processes=3"), "fused", "foreach", compiled_first=True),
         ],
         ids=["times", "repeat"],
     )

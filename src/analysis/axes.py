@@ -49,7 +49,7 @@ def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
     rest: list[tuple[str, Label]] = [
         *((name, _plain(name)) for name in ("device", "threads")),
         ("pinned_cpus", _pinned),
-        *((name, _plain(name)) for name in ("grads", "flush_cache", "measure")),
+        *((name, _plain(name)) for name in ("grads", "flush_cache", "keep_memory", "measure")),
     ]
     machine: list[tuple[str, Label]] = [
         ("host", _plain("hostname", "-")),
@@ -72,7 +72,7 @@ def implied(axes: Sequence[Axis], title: str) -> tuple[str, ...]:
     A choice of model sets its width and depth: showing all three would say one thing thrice. The
     GPU likewise follows from the device.
     """
-    followers = {"model": ("width", "depth", "bias", "dtype", *_LAYERS), "device": ("gpu",)}[title]
+    followers = {"model": ("width", "depth", "bias", "dtype", *_LAYERS), "device": ("gpu", "keep_memory")}[title]
     leader = next(axis for axis in axes if axis.title == title)
     if not leader.varies:
         return ()

@@ -49,7 +49,7 @@ ROW_COLUMNS: tuple[str, ...] = (
     *("hint", "exclusion", "compiled_path", "eager_path", "parity", "parity_reason", "code_hash"),
     *(f"{name}{end}" for name in (*_WITH_ENDS, *_ALSO_WITH_ENDS) for end in ("", "_low", "_high")),
     *("eager_best", "sequential_eager_us", "sequential_compiled_us", "sequential_speedup"),
-    *("min_effect", "processes", "process_spread", "throttle_reasons", "cpu_governor"),
+    *("min_effect", "processes", "process_spread", "shared_spread", "throttle_reasons", "cpu_governor"),
     *("trace_steps", "graphs", "recompiles", "recompile_reasons", "compile_s", "compile_warm_s"),
     *("recompile_causes", "recompile_summary", "recompile_limit_hit", "eager_from_step"),
     *explanation.COLUMNS,
@@ -203,7 +203,7 @@ def _with_machine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _cell(facts: Mapping[str, Any], rows: Sequence[Row]) -> Cell:
     used = [row for row in rows if outcome(row) == OK]
     counted = used or [row for row in rows if outcome(row) == TRACED]
-    speedup = repeats.number(used, "speedup")
+    speedup = repeats.speedup(used, "speedup")
     eager, compiled = repeats.number(used, "eager_us"), repeats.number(used, "compiled_us")
     verdict = _verdict(used, speedup)
     compile_s, warm_s = (repeats.single(counted, name) for name in ("compile_s", "compile_warm_s"))
@@ -247,7 +247,7 @@ def _best(rows: Sequence[Row]) -> Best | None:
     names = known(rows, "eager_best")
     if not names:
         return None
-    speedup = repeats.number(rows, "speedup_vs_best")
+    speedup = repeats.speedup(rows, "speedup_vs_best")
     return Best(
         names=names,
         us=repeats.number(rows, "eager_best_us"),

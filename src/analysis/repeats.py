@@ -25,6 +25,16 @@ def number(rows: Sequence[Row], name: str) -> Interval | None:
     return stats.log_t_interval([row[name] for row in present])
 
 
+def speedup(rows: Sequence[Row], name: str) -> Interval | None:
+    """Return `number` of a speedup, of several rows widened by what all their processes share.
+
+    A row's own interval has that in it; a t interval over rows does not see it.
+    """
+    found = number(rows, name)
+    shared = [row["shared_spread"] or 0.0 for row in rows if row[name] is not None]
+    return found if found is None or len(shared) == 1 else stats.widened(found, max(shared))
+
+
 def single(rows: Sequence[Row], name: str) -> Interval | None:
     """Return the geometric mean of a column that rows have one positive value of, without an interval.
 

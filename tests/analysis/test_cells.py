@@ -102,6 +102,9 @@ class TestRetested:
         assert cell.retested == found
 
 
+ENDS_OF_BEST = ("speedup_vs_best_low", "speedup_vs_best_high")
+
+
 class TestNumbers:
     def test_one_row_shows_its_own_interval_and_verdict(self):
         """A single row is not estimated again."""
@@ -123,6 +126,17 @@ class TestNumbers:
             row(seed=i, verdict="faster", **times(100.0 * s, 100.0)) for i, s in enumerate((1.02, 1.5, 1.1))
         ]
         assert cells_of(rows)[0].verdict == "no_difference"
+
+    def test_what_all_rows_share_widens_their_interval(self):
+        """Three rows that agree wholly: 1.96 times 1 % on either side, in logarithms; a single row has it."""
+        told = {"shared_spread": 0.01, "speedup_vs_best": 1.5, **dict.fromkeys(ENDS_OF_BEST, 1.5)}
+        rows = [row(seed=i, eager_best="fused", eager_best_us=180.0, **told) for i in range(3)]
+        (cell,) = cells_of(rows)
+        margin = 1.0197928  # e ** (1.959964 * 0.01)
+        assert (cell.speedup.low, cell.speedup.high) == pytest.approx((2 / margin, 2 * margin))
+        assert cell.best.speedup.high == pytest.approx(1.5 * margin)
+        assert cell.eager.high == pytest.approx(240)
+        assert cells_of(rows[:1])[0].speedup.high == rows[0]["speedup_high"]
 
     def test_invalid_and_failed_rows_never_enter(self):
         """Wild numbers of an invalid row leave the cell as it is without that row."""
