@@ -41,13 +41,18 @@ PARITIES = ("passed", "failed")
 TIMED_ARMS = ("eager", "compiled", "eager_best", "eager_after_compile")
 """Arms that have columns of their own for times and for what explains them."""
 
+SHARED_SPREAD = {"cuda": 0.001, "cpu": 0.01}
+"""Standard deviation of the speedup of two equal arms that all processes of a run share, as seen on an
+H200 and on an AMD EPYC (docs/method.md)."""
+
 BOUNDS = ("launch", "bandwidth", "compute")
 """What limits a step. launch: the device waits for the host. bandwidth: the device moves memory all the
 time. compute: the device computes all the time (an optimizer that multiplies matrices)."""
 
 WARNINGS: dict[str, str] = {
-    "too_few_rounds": "too few rounds for a 95 % interval",
+    "too_few_rounds": "fewer rounds than measure.min_rounds, or than a 95 % interval needs",
     "not_converged": "measure.max_seconds ended the timing before the interval was as narrow as asked",
+    "short_blocks": "blocks of an arm lasted less than half of measure.min_block_seconds",
     "noisy": "the interquartile range of the block times is above 10 % of their median",
     "drift": "the block times of an arm moved over the rounds",
     "bimodal": "the block times of an arm lie on two levels, and their median on one of them or between",

@@ -14,7 +14,7 @@ from itertools import chain
 from statistics import fmean, median
 from typing import Any
 
-from src.record import INVALIDATING, TIMED_ARMS, WARNINGS
+from src.record import INVALIDATING, SHARED_SPREAD, TIMED_ARMS, WARNINGS
 from src.spec import RunSpec
 from src.stats import Interval, levels, log_t_interval, median_interval, spread, verdict, widened
 from src.timings import ArmTimes, ProcessTimes, Timing
@@ -29,9 +29,8 @@ change of 5 % over all rounds is one of 3.3 % between the thirds."""
 SLOWED = 0.03
 """Part by which the eager step is slower after the first compilation than before it that is reported."""
 
-SHARED_SPREAD = {"cuda": 0.001, "cpu": 0.01}
-"""Standard deviation of the speedup of two equal arms that all processes of a run share, as seen on an
-H200 and on an AMD EPYC (docs/method.md)."""
+SHORT = 0.5
+"""Part of `measure.min_block_seconds` below which blocks are reported as short."""
 
 COMPILED, BASELINE = "compiled", "eager"
 
@@ -49,7 +48,8 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
     first = processes[0]
     alone = len(processes) == 1
     in_cache = _in_cache(facts, flushed=spec.measure.flush_cache)
-    warnings = _warnings(processes, in_cache=in_cache, compiles=_compiles(spec))
+    shortest = 0.0 if spec.measure.flush_cache else SHORT * spec.measure.min_block_seconds
+    warnings = _warnings(processes, in_cache=in_cache, compiles=_compiles(spec), shortest=shortest)
     shared = shared_spread(spec, facts["device"])
     spread = math.hypot(spec.measure.process_spread if alone else 0.0, shared)
     speedup = _speedup(processes, BASELINE, spread)
@@ -75,7 +75,10 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
     for name in first.timing.arms:
         told |= _arm(name, [p.timing.arms[name] for p in processes])
     if first.best is not None:
-        told |= _best(first.best, processes, spread)
+        best = _fastest(first.best, told)
+        told |= _best(best, processes, spread)
+        if best != first.best:
+            told |= _of_eager_arm(facts)
     if first.before_compile_us:
         before = _over([median_interval(p.before_compile_us) for p in processes])
         told |= _ends("eager_before_compile_us", before)
@@ -85,10 +88,12 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
     return told | _sequential([p.sequential_us for p in processes if p.sequential_us is not None])
 
 
-def _warnings(processes: Sequence[ProcessTimes], *, in_cache: bool, compiles: bool) -> list[str]:
+def _warnings(
+    processes: Sequence[ProcessTimes], *, in_cache: bool, compiles: bool, shortest: float
+) -> list[str]:
     """Return the doubts of all processes and those about their times, in the order of `WARNINGS`."""
     found = {name for process in processes for name in process.warnings}
-    of_times = time_warnings(processes, compiles=compiles) | {"in_cache": in_cache}
+    of_times = time_warnings(processes, compiles=compiles, shortest=shortest) | {"in_cache": in_cache}
     unknown = sorted((found | of_times.keys()) - WARNINGS.keys())
     if unknown:
         raise KeyError(f"warnings without an explanation in src/record.py: {', '.join(unknown)}")
@@ -151,6 +156,17 @@ def _best(arm: str, processes: Sequence[ProcessTimes], spread: float) -> dict[st
     }
 
 
+def _fastest(best: str, told: Mapping[str, Any]) -> str:
+    """Return which arm is the best eager one: what brief trials found, unless the eager arm beat it."""
+    return BASELINE if told[f"{BASELINE}_us"] < told[f"{best}_us"] else best
+
+
+def _of_eager_arm(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of the eager arm as what is known of the best one."""
+    own = {n: n.replace("eager_best_", "eager_", 1) for n in facts if n.startswith("eager_best_")}
+    return {"eager_best": facts.get("eager_path"), **{name: facts.get(of) for name, of in own.items()}}
+
+
 def _sequential(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     """Return what the tutorial's method gives: of several processes the first, as it would be published."""
     if not pairs:
@@ -163,7 +179,7 @@ def _sequential(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     }
 
 
-def time_warnings(processes: Sequence[ProcessTimes], *, compiles: bool) -> dict[str, bool]:
+def time_warnings(processes: Sequence[ProcessTimes], *, compiles: bool, shortest: float) -> dict[str, bool]:
     """Return the named doubts about the times, and whether each is present in any process."""
 
     def in_any_arm(doubtful: Callable[[Sequence[float]], bool]) -> bool:
@@ -173,6 +189,7 @@ def time_warnings(processes: Sequence[ProcessTimes], *, compiles: bool) -> dict[
     return {
         "too_few_rounds": any(not t.enough_rounds or _no_interval(t) for t in timings),
         "not_converged": not all(t.converged for t in timings),
+        "short_blocks": any(_seconds(arm) < shortest for t in timings for arm in t.arms.values()),
         "noisy": in_any_arm(lambda blocks: spread(blocks) > NOISY_SPREAD),
         "drift": in_any_arm(drifts),
         "bimodal": in_any_arm(lambda blocks: levels(blocks) is not None),
@@ -180,6 +197,11 @@ def time_warnings(processes: Sequence[ProcessTimes], *, compiles: bool) -> dict[
         "slowed_by_compiling": compiles
         and any(slowed(p.before_compile_us, p.timing.arms) for p in processes),
     }
+
+
+def _seconds(arm: ArmTimes) -> float:
+    """Return how long the arm's blocks lasted, in s."""
+    return arm.median_us.center * arm.steps_per_block / 1e6
 
 
 def _no_interval(timing: Timing) -> bool:

@@ -41,7 +41,7 @@ def process(eager=STEADY, compiled=STEADY, *, converged=True, enough=True, other
 
 def spec(*overrides):
     """Return a spec that takes nothing to be shared by all processes, unless told."""
-    return spec_of("measure.shared_spread=0", *overrides)
+    return spec_of("measure.shared_spread=0", "measure.min_block_seconds=0.00002", *overrides)
 
 
 def judged(*processes, asked=(), facts=None):
@@ -58,6 +58,8 @@ PRESENT = {
     "drift": process(*2 * [[99.0, 100, 101] * 2 + [101.0, 102, 103] * 2 + [103.0, 104, 105] * 2]),
     # 12 blocks on one level, 8 on the other
     "bimodal": process([100.0, 100, 106, 100, 106] * 4, by(1.0, [99.0, 100, 101, 100] * 5)),
+    # ten steps of 0.9 us: 9 us, where 20 us were asked for
+    "short_blocks": process(by(0.009), by(0.009)),
     "all_equal": process([100.0] * 9),
     # from 96 to 100: by 4.2 %, and the whole interval from 99 to 101 is above that from 95 to 97
     "slowed_by_compiling": process(before_compile_us=(95.0, 96, 97, 96, 95, 97, 96, 96)),
@@ -81,7 +83,7 @@ class TestWarnings:
 
     def test_each_about_times_has_a_case_here(self):
         """A new warning wants a test; tests/bench/test_judge.py has the others."""
-        assert PRESENT.keys() == verdicts.time_warnings([process()], compiles=True).keys()
+        assert PRESENT.keys() == verdicts.time_warnings([process()], compiles=True, shortest=0.0).keys()
 
     @pytest.mark.parametrize("name", PRESENT)
     def test_what_deserves_a_warning_gets_that_one(self, name):
@@ -464,9 +466,16 @@ class TestFastestEager:
         for name in ("", "_low", "_high"):
             assert columns[f"speedup_vs_best{name}"] == columns[f"speedup{name}"]
 
+    def test_an_eager_arm_that_beats_it_in_the_rounds_is_it_instead(self):
+        """The trials were brief: what they took for fastest takes 200 us, the eager arm 100."""
+        told = {"eager_best": "fused", "eager_path": "forloop", "eager_best_kernels": 2, "eager_kernels": 70}
+        columns = judged(process(others={"eager_best": by(2.0)}, best="eager_best"), facts=told)
+        assert (columns["eager_best"], columns["eager_best_kernels"]) == ("forloop", 70)
+        assert (columns["eager_best_us"], columns["speedup_vs_best"]) == (columns["eager_us"], 1.0)
+
     def test_over_processes_it_has_a_t_interval(self):
         """Ratios of 1.5 and 1.5: no doubt left."""
-        two = [process(others={"eager_best": by(1.5)}, best="eager_best")] * 2
+        two = [process(by(2.0), others={"eager_best": by(1.5)}, best="eager_best")] * 2
         columns = judged(*two)
         assert columns["speedup_vs_best_low"] == pytest.approx(1.5)
         assert columns["process_speedup_vs_best"] == pytest.approx([1.5, 1.5])
@@ -501,6 +510,13 @@ class TestOtherTimes:
         columns = judged(process(before_compile_us=(98.0, 99, 100, 101, 102, 100, 97, 103)))
         ends = [columns[f"eager_before_compile_us{end}"] for end in ("", "_low", "_high")]
         assert ends == [100, 97, 103]
+
+    def test_an_eager_arm_that_beats_it_in_the_rounds_is_it_instead(self):
+        """The trials were brief: what they took for fastest takes 200 us, the eager arm 100."""
+        told = {"eager_best": "fused", "eager_path": "forloop", "eager_best_kernels": 2, "eager_kernels": 70}
+        columns = judged(process(others={"eager_best": by(2.0)}, best="eager_best"), facts=told)
+        assert (columns["eager_best"], columns["eager_best_kernels"]) == ("forloop", 70)
+        assert (columns["eager_best_us"], columns["speedup_vs_best"]) == (columns["eager_us"], 1.0)
 
     def test_over_processes_it_has_a_t_interval(self):
         """Medians of 100 us in each."""

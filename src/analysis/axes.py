@@ -72,7 +72,9 @@ def implied(axes: Sequence[Axis], title: str) -> tuple[str, ...]:
     A choice of model sets its width and depth: showing all three would say one thing thrice. The
     GPU likewise follows from the device.
     """
-    followers = {"model": ("width", "depth", "bias", "dtype", *_LAYERS), "device": ("gpu", "keep_memory")}[title]
+    followers = {"model": ("width", "depth", "bias", "dtype", *_LAYERS), "device": ("gpu", "keep_memory")}[
+        title
+    ]
     leader = next(axis for axis in axes if axis.title == title)
     if not leader.varies:
         return ()

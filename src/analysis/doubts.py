@@ -63,13 +63,16 @@ def intervals(summary: Summary) -> list[str]:
 def _interval(cell: Cell) -> str:
     (processes,) = cell.processes
     if processes > 1:
-        return f"Intervals over {processes} fresh processes; times and speedups are geometric means over them"
+        return (
+            f"Intervals over {processes} fresh processes, those of speedups widened by what all share "
+            "(shared_spread); times and speedups are geometric means over them"
+        )
     if not any(cell.process_spreads):
         return "Intervals of one process: they lack the spread over processes"
     (spread,) = cell.process_spreads
     return (
         f"Intervals of one process: those of speedups are widened by an assumed spread of {100 * spread:g} % "
-        "over processes, those of times are not"
+        "over processes, and by what all share (shared_spread); those of times are not"
     )
 
 

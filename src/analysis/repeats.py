@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median, median_high
 from typing import Any
 
-from src import stats
+from src import record, stats
 from src.stats import Interval
 
 Row = Mapping[str, Any]
@@ -31,8 +31,14 @@ def speedup(rows: Sequence[Row], name: str) -> Interval | None:
     A row's own interval has that in it; a t interval over rows does not see it.
     """
     found = number(rows, name)
-    shared = [row["shared_spread"] or 0.0 for row in rows if row[name] is not None]
+    shared = [_shared(row) for row in rows if row[name] is not None]
     return found if found is None or len(shared) == 1 else stats.widened(found, max(shared))
+
+
+def _shared(row: Row) -> float:
+    """Return what a row takes to be shared, or of a row from before that was known, what is now."""
+    told = row["shared_spread"]
+    return float(record.SHARED_SPREAD.get(row["device"], 0.0) if told is None else told)
 
 
 def single(rows: Sequence[Row], name: str) -> Interval | None:

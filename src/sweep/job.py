@@ -57,7 +57,7 @@ def run(job: Job) -> dict[str, Any]:
         interrupted = True
         row |= _columns(found, job.spec, isolate.Ended("raised", None))[0] | {
             "status": "interrupted",
-            "reason": "ended by Ctrl-C or a signal to stepsweep",
+            "reason": f"{found.where(job.spec)}ended by Ctrl-C or a signal to stepsweep",
             "stage": found.stage,
             "verdict": None,
         }
@@ -170,13 +170,14 @@ def _measure_in_processes(job: Job, cache: caches.Cache, found: "_Found") -> iso
     if ended.how != "returned" or not spec.measure.timed:
         return ended
     for number in range(2, spec.measure.processes + 1):
+        found.number = number
         facts = found.facts
         repeat = Repeat(
             spec, facts.get("eager_best"), facts.get("eager_path"), compiled_first=number % 2 == 0
         )
         ended = call("measure_again", repeat)
         if ended.how != "returned":
-            return replace(ended, reason=f"process {number} of {spec.measure.processes}: {ended.reason}")
+            return replace(ended, reason=f"{found.where(spec)}{ended.reason}")
     if spec.measure.processes == 1 and spec.measure.warm_compile and found.facts.get("graphs"):
         # Its times are there already: a fault here costs no row.
         found.warm_compile_failed = call("compile_again", spec).how != "returned"
@@ -197,6 +198,12 @@ class _Found:
     processes: list[ProcessTimes] = field(default_factory=list)
     cache_bytes: int | None = None
     warm_compile_failed: bool = False
+    number: int = 1
+    """Of the process that runs, from 1."""
+
+    def where(self, spec: RunSpec) -> str:
+        """Return which of several processes it is, to begin a reason with."""
+        return f"process {self.number} of {spec.measure.processes}: " if self.number > 1 else ""
 
     def receive(self, kind: str, value: Any) -> None:
         if kind == "stage":

@@ -114,7 +114,8 @@ class TestNumbers:
 
     def test_several_rows_are_a_geomean_with_a_t_interval(self):
         """The interval over rows comes from the spread of the rows."""
-        rows = [row(seed=i, **times(240.0, 240.0 / s)) for i, s in enumerate((1.9, 2.0, 2.2))]
+        told = {"shared_spread": 0.0}
+        rows = [row(seed=i, **told, **times(240.0, 240.0 / s)) for i, s in enumerate((1.9, 2.0, 2.2))]
         (cell,) = cells_of(rows)
         expected = stats.log_t_interval([1.9, 2.0, 2.2])
         assert cell.speedup.center == pytest.approx(expected.center)
@@ -137,6 +138,12 @@ class TestNumbers:
         assert cell.best.speedup.high == pytest.approx(1.5 * margin)
         assert cell.eager.high == pytest.approx(240)
         assert cells_of(rows[:1])[0].speedup.high == rows[0]["speedup_high"]
+
+    def test_rows_from_before_that_was_known_have_what_is_known_of_the_device(self):
+        """0.1 % on a GPU, 1 % on a CPU."""
+        for device, margin in (("cuda", 1.0019619), ("cpu", 1.0197928)):
+            (cell,) = cells_of([row(seed=i, device=device) for i in range(3)])
+            assert cell.speedup.high == pytest.approx(2 * margin)
 
     def test_invalid_and_failed_rows_never_enter(self):
         """Wild numbers of an invalid row leave the cell as it is without that row."""
@@ -188,7 +195,8 @@ class TestBest:
     def test_rows_may_disagree_on_which_it_is(self):
         """Two implementations that are equally fast win in turn; both are named."""
         rows = [
-            row(seed=i, **best(name, us)) for i, (name, us) in enumerate((("fused", 90.0), ("foreach", 91.0)))
+            row(seed=i, shared_spread=0.0, **best(name, us))
+            for i, (name, us) in enumerate((("fused", 90.0), ("foreach", 91.0)))
         ]
         (cell,) = cells_of(rows)
         expected = stats.log_t_interval([90 / 120, 91 / 120])

@@ -91,7 +91,10 @@ class TestAgainstBest:
 class TestIntervals:
     def test_says_what_the_interval_of_a_row_is_over(self):
         """One sentence where all rows are alike."""
-        over = "Intervals over 5 fresh processes; times and speedups are geometric means over them"
+        over = (
+            "Intervals over 5 fresh processes, those of speedups widened by what all share (shared_spread); "
+            "times and speedups are geometric means over them"
+        )
         assert intervals(summarize([row(processes=5)])) == [f"{over}."]
         assert intervals(summarize([row(processes=5), row(processes=5, optimizer="sgd")])) == [f"{over}."]
 

@@ -17,7 +17,7 @@ from src.sweep.isolate import Ended
 from src.timings import ArmTimes, ProcessTimes, Timing
 from tests.specs import spec as spec_of
 
-FACTS = {"parameters": 8192, "tensors": 2, "graphs": 1, "recompiles": 0}
+FACTS = {"device": "cpu", "parameters": 8192, "tensors": 2, "graphs": 1, "recompiles": 0}
 JUDGED = {"verdict": "invalid", "verdict_reason": "parity_failed"}
 MEASURE, AGAIN, COMPILE = (
     f"src.bench.child:{name}" for name in ("measure", "measure_again", "compile_again")
@@ -93,7 +93,10 @@ class Processes(Child):
 
 def times(ratio=2.0, eager=10.0, rounds=6):
     """Return the times of a process without noise, in which the compiled step is `ratio` times as fast."""
-    arms = {"eager": ArmTimes(5, (eager,) * rounds), "compiled": ArmTimes(5, (eager / ratio,) * rounds)}
+    arms = {
+        "eager": ArmTimes(10_000, (eager,) * rounds),
+        "compiled": ArmTimes(10_000, (eager / ratio,) * rounds),
+    }
     timing = Timing(arms, rounds, 1.5, converged=True)
     return ProcessTimes(
         timing,
@@ -220,7 +223,7 @@ class TestRow:
     @pytest.mark.parametrize("told", [("times", times()), ("facts", JUDGED)])
     def test_a_run_that_did_not_end_has_no_verdict(self, run, tmp_path, ended, told):
         """Even when it was timed, or judged, a moment before; what was found out stays."""
-        child = Child(ended, messages=[told])
+        child = Child(ended, messages=[("facts", {"device": "cpu"}), told])
         try:
             run(child)
         except KeyboardInterrupt:
