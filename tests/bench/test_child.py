@@ -280,7 +280,7 @@ class TestFailures:
         def die(*_args):
             raise RuntimeError("boom")
 
-        monkeypatch.setattr(child, "time_arms", die)
+        monkeypatch.setattr(stages, "time_arms", die)
         reported = Reported()
         with pytest.raises(RuntimeError, match="boom"):
             child.measure(reported.spec, reported)
@@ -399,7 +399,7 @@ class TestBeforeCompiling:
             seen.append((list(compiled), before, torch_private.drain()))
             return times
 
-        monkeypatch.setattr(child, "time_one", watched)
+        monkeypatch.setattr(stages, "time_one", watched)
         measured()
         assert seen == [([], [], [])]
         assert len(compiled) == 1
@@ -412,7 +412,7 @@ class TestBeforeCompiling:
             taken.extend(arm.steps_taken for arm in eager)
             return time_one(*given)
 
-        monkeypatch.setattr(child, "time_one", watched)
+        monkeypatch.setattr(stages, "time_one", watched)
         measured(TWO_ARMS)
         (steps,) = taken
         assert steps >= 20
@@ -710,7 +710,7 @@ class TestEagerBest:
         run = measured(*configured)
         row, best = run.row(), made[-1]
         assert json.loads(row["eager_trials"]) == found
-        assert (row["eager_best"], run.times[0].best) == (order[0], "eager_best")
+        assert (run.facts["eager_best"], run.times[0].best) == (order[0], "eager_best")
         assert len(row["eager_best_block_us"]) == row["rounds"]
         assert path.take(best.take_step).implementation() == order[0]
         assert best.workload.optimizer.param_groups[0]["lr"] == row_lr()
@@ -796,7 +796,7 @@ class TestAgain:
         (times,), (warm,) = run.times, run.warm
         assert times.timing.rounds == 6
         assert len(times.before_compile_us) == 8
-        assert times.timed_from_step >= 32
+        assert times.timed_from_step >= 20
         assert times.compilations == 0
         assert set(times.warnings) <= BUSY_MACHINE
         assert warm > 0
@@ -833,7 +833,7 @@ class TestAgain:
             stages.workloads, "build", lambda *given, **more: built.append(build(*given, **more)) or built[-1]
         )
         monkeypatch.setattr(
-            child, "time_one", lambda *given: compilations.append(torch_private.drain()) or time_one(*given)
+            stages, "time_one", lambda *given: compilations.append(torch_private.drain()) or time_one(*given)
         )
         eager, compiled = kept(monkeypatch, "eager"), kept(monkeypatch, "compiled")
         run = measured_again(TWO_ARMS, compiled_first=compiled_first)
@@ -868,7 +868,7 @@ class TestAgain:
         """A minute for all four: a quarter each."""
         plans, time_arms = [], stages.time_arms
         monkeypatch.setattr(
-            child, "time_arms", lambda arms, plan, *rest: plans.append(plan) or time_arms(arms, plan, *rest)
+            stages, "time_arms", lambda arms, plan, *rest: plans.append(plan) or time_arms(arms, plan, *rest)
         )
         measured_again("measure.processes=4")
         assert [plan.max_seconds for plan in plans] == [15.0]
@@ -883,7 +883,7 @@ class TestCompileAgain:
     def test_it_reports_how_long_the_compile_took_and_nothing_else(self, monkeypatch):
         """The first step of the compiled arm, by the clock of the run."""
         readings = itertools.count()
-        monkeypatch.setattr(child, "_clock", lambda _device: lambda: float(next(readings)))
+        monkeypatch.setattr(stages, "_clock", lambda _device: lambda: float(next(readings)))
         eager, compiled = kept(monkeypatch, "eager"), kept(monkeypatch, "compiled")
         run = self.reported()
         assert (run.stages, run.warm) == (["prepare", "compile"], [1.0])
@@ -1059,7 +1059,7 @@ class TestVerdict:
             torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
             return time_arms(*args)
 
-        monkeypatch.setattr(child, "time_arms", meanwhile)
+        monkeypatch.setattr(stages, "time_arms", meanwhile)
         row = measured().row()
         assert row["recompiles_timing"] == 1
         assert "recompiled_while_timing" in row["warnings"]
@@ -1072,7 +1072,7 @@ class TestVerdict:
     def test_one_arm_that_overflows_is_enough(self, monkeypatch):
         """The first is finite, the second is not."""
         answers = itertools.cycle([True, False])
-        monkeypatch.setattr(child, "all_finite", lambda _parameters: next(answers))
+        monkeypatch.setattr(stages, "all_finite", lambda _parameters: next(answers))
         assert "non_finite_parameters" in measured(TWO_ARMS).row()["warnings"]
 
     def test_too_little_time_to_warm_up_is_told(self):

@@ -71,28 +71,32 @@ REFUSED = [
         "compile.mode must be one of default, reduce-overhead, max-autotune, max-autotune-no-cudagraphs: "
         "got 'fast'",
     ),
-    ("measure.arms=[eager,x]", "measure.arms must be one of eager, compiled, eager_after_compile: got 'x'"),
+    (
+        "measure.arms=[eager,x]",
+        "measure.arms must be one of eager, compiled, eager_best, eager_after_compile: got 'x'",
+    ),
     ("model=nope", f"In 'config': Could not find 'model/nope'\n{MODELS}"),
     ("model=", f"In 'config': Could not find 'model/'\n{MODELS}"),
     (
         "experiments=nope",
         "In 'config': Could not find 'experiments/nope'\n"
-        "Available options in 'experiments': compiling_optimizer, lr_scheduler, lr_types, recompiles",
+        "Available options in 'experiments': adam_sizes, compiling_optimizer, "
+        "lr_scheduler, lr_types, model_sizes, recompiles, two_eager_arms",
     ),
     ("hydra/launcher=nope", "In 'hydra/config': Could not find 'hydra/launcher/nope'\nAvailable options in"),
     # keys
     ("model.widht=3", "model.widht is not a key: model has bias, depth, dtype, frozen_layers, "),
     ("+model.widht=3", "model.widht is not a key: model has bias, depth, dtype, frozen_layers, "),
     ("++model.widht=3", "model.widht is not a key: model has bias, depth, dtype, frozen_layers, "),
-    ("wdith=3", "wdith is not a key: the top level has compile, device, "),
-    ("+wdith=3", "wdith is not a key: the top level has compile, device, "),
-    ("++a.b=3", "a is not a key: the top level has compile, device, "),
+    ("wdith=3", "wdith is not a key: the top level has compile, cpus, device, "),
+    ("+wdith=3", "wdith is not a key: the top level has compile, cpus, device, "),
+    ("++a.b=3", "a is not a key: the top level has compile, cpus, device, "),
     ("optimizer.momentum=0.9", "optimizer.momentum is not a key: optimizer has amsgrad, betas, "),
     ("hydra.nope=1", "hydra.nope: Key 'nope' not in 'HydraConf'"),
     ("~seed", "seed was removed: every key is needed"),
     ("~limits", "limits was removed: every key is needed"),
     ("~optimizer", "optimizer has no value: set it"),
-    ("lr_as_tensor=true", "lr_as_tensor is not a key: the top level has compile, device, "),
+    ("lr_as_tensor=true", "lr_as_tensor is not a key: the top level has compile, cpus, device, "),
     ("scheduler.first.gamma=1", "scheduler.first is not a key: scheduler has name"),
     ("~optimizer.lr", "optimizer.lr: AdamSpec (DictConfig) does not support deletion"),
     ("~model=tiny", "Could not delete 'model=tiny'. No match in the defaults list"),
