@@ -176,6 +176,11 @@ class RunSpec:
     output_dir: str = key("folder of rows, logs and caches", pattern=r".+")
 
     @property
+    def compiles(self) -> bool:
+        """Whether the compiled arm is compiled; with backend `none` it is a second eager one."""
+        return self.compile.backend != "none"
+
+    @property
     def lr_as_tensor(self) -> bool:
         """Whether the learning rate is held in a tensor."""
         return self.lr_type != "float"

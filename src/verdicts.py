@@ -11,7 +11,7 @@ Pure: takes numbers, returns columns; needs no torch.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from src.record import INVALIDATING, SHARED_SPREAD, TIMED_ARMS, WARNINGS
@@ -47,12 +47,12 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
     """
     first = processes[0]
     alone = len(processes) == 1
-    in_cache = _in_cache(facts, flushed=spec.measure.flush_cache)
+    cached = in_cache(facts.get("working_set_bytes"), facts.get("last_level_cache_bytes"), spec)
     shortest = 0.0 if spec.measure.flush_cache else SHORT * spec.measure.min_block_seconds
-    warnings = _warnings(processes, in_cache=in_cache, compiles=_compiles(spec), shortest=shortest)
+    warnings = _warnings(processes, cached=cached, compiles=spec.compiles, shortest=shortest)
     shared = shared_spread(spec, facts["device"])
-    spread = math.hypot(spec.measure.process_spread if alone else 0.0, shared)
-    speedup = _speedup(processes, BASELINE, spread)
+    unseen = math.hypot(spec.measure.process_spread if alone else 0.0, shared)
+    speedup = _speedup(processes, BASELINE, unseen)
     invalid = next((name for name in INVALIDATING if name in warnings), None)
     told = {
         "processes": len(processes),
@@ -63,7 +63,7 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
         "timing_s": sum(p.timing.seconds for p in processes),
         "timed_from_step": min(p.timed_from_step for p in processes),
         "foreign_cpus": fmean(p.foreign_cpus for p in processes),
-        "recompiles_timing": sum(p.compilations for p in processes) if _compiles(spec) else None,
+        "recompiles_timing": sum(p.compilations for p in processes) if spec.compiles else None,
         "min_effect": spec.measure.min_effect,
         "warnings": warnings,
         "verdict": "invalid" if invalid else verdict(speedup, spec.measure.min_effect),
@@ -76,7 +76,7 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
         told |= _arm(name, [p.timing.arms[name] for p in processes])
     if first.best is not None:
         best = _fastest(first.best, told)
-        told |= _best(best, processes, spread)
+        told |= _best(best, processes, unseen)
         if best != first.best:
             told |= _of_eager_arm(facts)
     if first.before_compile_us:
@@ -89,25 +89,22 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
 
 
 def _warnings(
-    processes: Sequence[ProcessTimes], *, in_cache: bool, compiles: bool, shortest: float
+    processes: Sequence[ProcessTimes], *, cached: bool, compiles: bool, shortest: float
 ) -> list[str]:
     """Return the doubts of all processes and those about their times, in the order of `WARNINGS`."""
     found = {name for process in processes for name in process.warnings}
-    of_times = time_warnings(processes, compiles=compiles, shortest=shortest) | {"in_cache": in_cache}
+    of_times = time_warnings(processes, compiles=compiles, shortest=shortest) | {"in_cache": cached}
     unknown = sorted((found | of_times.keys()) - WARNINGS.keys())
     if unknown:
         raise KeyError(f"warnings without an explanation in src/record.py: {', '.join(unknown)}")
     return [name for name in WARNINGS if name in found or of_times.get(name)]
 
 
-def _in_cache(facts: Mapping[str, Any], *, flushed: bool) -> bool:
-    """Return whether the step's data fits into the cache; where it is emptied, that is no doubt."""
-    data, cache = facts.get("working_set_bytes"), facts.get("last_level_cache_bytes")
-    return data is not None and cache is not None and data <= cache and not flushed
-
-
-def _compiles(spec: RunSpec) -> bool:
-    return spec.compile.backend != "none"
+def in_cache(data_bytes: int | None, cache_bytes: int | None, spec: RunSpec) -> bool:
+    """Return whether a step finds its data in the last-level cache: it fits, and nothing empties it."""
+    if data_bytes is None or cache_bytes is None:
+        return False
+    return data_bytes <= cache_bytes and not spec.measure.flush_cache
 
 
 def _gate(min_speedup: float | None, speedup: Interval, invalid: str | None) -> str | None:
@@ -127,8 +124,8 @@ def shared_spread(spec: RunSpec, device: str) -> float:
     return SHARED_SPREAD[device] if asked is None else asked
 
 
-def _speedup(processes: Sequence[ProcessTimes], baseline: str, spread: float) -> Interval:
-    return widened(_over([p.timing.speedup(baseline, COMPILED) for p in processes]), spread)
+def _speedup(processes: Sequence[ProcessTimes], baseline: str, unseen: float) -> Interval:
+    return widened(_over([p.timing.speedup(baseline, COMPILED) for p in processes]), unseen)
 
 
 def _ends(name: str, value: Interval) -> dict[str, Any]:
@@ -147,11 +144,11 @@ def _arm(name: str, times: Sequence[ArmTimes]) -> dict[str, Any]:
     }
 
 
-def _best(arm: str, processes: Sequence[ProcessTimes], spread: float) -> dict[str, Any]:
+def _best(arm: str, processes: Sequence[ProcessTimes], unseen: float) -> dict[str, Any]:
     """Return the columns of the fastest eager implementation, which may be the eager arm itself."""
     return {
         **_arm("eager_best", [p.timing.arms[arm] for p in processes]),
-        **_ends("speedup_vs_best", _speedup(processes, arm, spread)),
+        **_ends("speedup_vs_best", _speedup(processes, arm, unseen)),
         "process_speedup_vs_best": [p.timing.speedup(arm, COMPILED).center for p in processes],
     }
 
@@ -231,4 +228,4 @@ def slowed(before_us: Sequence[float], arms: Mapping[str, ArmTimes]) -> bool:
     before, after = median_interval(before_us), arms[BASELINE].median_us
     if before.high is None or after.low is None:
         return False
-    return median(arms[BASELINE].block_us) > (1 + SLOWED) * before.center and after.low > before.high
+    return after.center > (1 + SLOWED) * before.center and after.low > before.high

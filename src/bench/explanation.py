@@ -10,6 +10,7 @@ from src.bench import activity, implementations, machine, memory, roofline, traf
 from src.bench.arms import Arm
 from src.record import CUDAGRAPH_MODES
 from src.spec import RunSpec
+from src.verdicts import in_cache
 
 _CPU_SECONDS = 0.1
 """Time for which steps are taken to get their CPU time, which has a coarse clock."""
@@ -63,7 +64,7 @@ def explain(spec: RunSpec, device: torch.device, timed: Timed, now: Callable[[],
             device_us=found["device_us"],
             launch_us=launching.get(name),
             moved_us=roofline.floor_us(moved[name], bandwidth),
-            in_cache=cache_bytes is not None and working_set <= cache_bytes,
+            in_cache=in_cache(working_set, cache_bytes, spec),
             multiplies_matrices=spec.optimizer.multiplies_matrices,
         )
         columns |= {f"{name}_{what}": value for what, value in found.items()}
@@ -85,9 +86,8 @@ def _of(arm: Arm, device: torch.device, *, graphs: bool) -> dict[str, Any]:
 
 def _moved(spec: RunSpec, timed: Timed, step_bytes: int | None) -> dict[str, int | None]:
     """Return the bytes that a step of each arm moves: counted, or of compiled code the least."""
-    compiled = spec.compile.backend != "none"
     return {
-        name: step_bytes if compiled and name == "compiled" else traffic.counted_bytes(arm.take_step)
+        name: step_bytes if spec.compiles and name == "compiled" else traffic.counted_bytes(arm.take_step)
         for name, arm in timed.arms.items()
     }
 
@@ -101,6 +101,6 @@ def _launching(
     if timed.best == "eager_best" and timed.implementation is not None:
         best = implementations.variant(spec, timed.implementation)
         found["eager_best"] = roofline.launch_us(best, device, now)
-    if spec.compile.backend != "none":
+    if spec.compiles:
         found["compiled"] = roofline.compiled_launch_us(timed.us["compiled"], timed.us["eager"], eager)
     return found

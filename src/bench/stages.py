@@ -70,7 +70,6 @@ class Run:
         self._report = report
         self._first = first
         self._now = _clock(device)
-        self._compiles = spec.compile.backend != "none"
         self._arms: dict[str, Arm] = {}
         self._made: Workload | None = None
         self._traced_eager: Arm | None = None
@@ -138,7 +137,7 @@ class Run:
             self._tell_compile(self._traced.facts())
             self.tell({"lr_trajectory": [rates[0] for rates in self._rates["compiled"]]})
         self.tell(_state_of("compiled", arm.workload))
-        if not self._first and self._compiles:
+        if not self._first and self.spec.compiles:
             self._report("warm", self._traced.facts()["compile_s"])
 
     def compile_again(self) -> None:
@@ -221,7 +220,7 @@ class Run:
             self._arms["eager_best"] = arms.eager(chosen, self._device, self._now)
             self._arms["eager_best"].take_step()
             self._arms["eager_best"].workload.settle()
-        if self._compiles:
+        if self.spec.compiles:
             machine.wait_for_own_processes(LONGEST_WAIT)
         # After the wait, which lets a GPU's clocks fall.
         for name, arm in self._arms.items():
@@ -260,7 +259,7 @@ class Run:
         eager = path.take(self._arms["eager"].take_step)
         self._eager_compiled |= bool(eager.frames)
         self.tell({"eager_path": eager.implementation()})
-        if not self._compiles:
+        if not self.spec.compiles:
             return
         for _ in range(self.spec.measure.max_compiling_blocks):
             compiled = path.take(self._arms["compiled"].take_step)
@@ -330,7 +329,7 @@ class Run:
         return judge.Conduct(
             device=self._device.type,
             mode=spec.compile.mode,
-            compiles=self._compiles,
+            compiles=spec.compiles,
             graphs=len(traced.graphs),
             limit_hit=self._limit_hit(),
             warm=self._warm,
@@ -370,7 +369,7 @@ class Run:
 
     def _tell_compile(self, columns: dict[str, Any]) -> None:
         """Tell compile columns, with the limit as known so far; with backend `none` there are none."""
-        if self._compiles:
+        if self.spec.compiles:
             self.tell(columns | {"recompile_limit_hit": self._limit_hit()})
 
 
