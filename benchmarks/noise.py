@@ -15,7 +15,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from src import record, stats, store
+from src import stats, store, vocabulary
 
 _COLUMNS = (
     *("model", "parameters", "device", "gpu", "cpu", "status", "verdict", "processes", "timing_s", "wall_s"),
@@ -41,7 +41,7 @@ def _line(group: tuple[Any, ...], rows: list[dict[str, Any]]) -> dict[str, Any]:
     good = [row for row in rows if row["status"] == "ok"]
     bare = [stats.log_t_interval(row["process_speedup"]) for row in good]
     whole = [
-        stats.widened(interval, record.SHARED_SPREAD[row["device"]])
+        stats.widened(interval, vocabulary.SHARED_SPREAD[row["device"]])
         for interval, row in zip(bare, good, strict=True)
     ]
     speedups = [row["speedup"] for row in good]

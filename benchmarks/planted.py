@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 
-from src import paths, record, verdicts
+from src import paths, verdicts, vocabulary
 from src.spec import RunSpec, from_config
 from src.sweep import command_line, isolate
 from src.timings import ProcessTimes
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10.0, help="most timing of a run, all processes")
-    parser.add_argument("--device", choices=tuple(record.SHARED_SPREAD), default="cuda")
+    parser.add_argument("--device", choices=tuple(vocabulary.SHARED_SPREAD), default="cuda")
     parser.add_argument("overrides", nargs="*")
     asked = parser.parse_args()
     spec = _spec(

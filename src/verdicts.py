@@ -14,10 +14,10 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
-from src.record import INVALIDATING, SHARED_SPREAD, TIMED_ARMS, WARNINGS
 from src.spec import RunSpec
 from src.stats import Interval, levels, log_t_interval, median_interval, spread, verdict, widened
 from src.timings import ArmTimes, ProcessTimes, Timing
+from src.vocabulary import INVALIDATING, SHARED_SPREAD, TIMED_ARMS, WARNINGS
 
 NOISY_SPREAD = 0.10
 """Interquartile range over median above which `torch.utils.benchmark` warns too (its common.py)."""
@@ -96,7 +96,7 @@ def _warnings(
     of_times = time_warnings(processes, compiles=compiles, shortest=shortest) | {"in_cache": cached}
     unknown = sorted((found | of_times.keys()) - WARNINGS.keys())
     if unknown:
-        raise KeyError(f"warnings without an explanation in src/record.py: {', '.join(unknown)}")
+        raise KeyError(f"warnings without an explanation in src/vocabulary.py: {', '.join(unknown)}")
     return [name for name in WARNINGS if name in found or of_times.get(name)]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from src import record
+from src import record, vocabulary
 from tests.rows import row
 
 WRITTEN = {"GB/s": "gbps", "MHz": "mhz", "C": "c", "W": "w"}
@@ -43,7 +43,7 @@ class TestSchema:
 class TestWarnings:
     def test_each_has_a_sentence(self):
         """A name alone tells a reader nothing."""
-        assert all(re.fullmatch(r"[a-z_]+", name) and text for name, text in record.WARNINGS.items())
+        assert all(re.fullmatch(r"[a-z_]+", name) and text for name, text in vocabulary.WARNINGS.items())
 
 
 class TestToTable:

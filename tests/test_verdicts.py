@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from src import record, verdicts
-from src.record import INVALIDATING, WARNINGS
 from src.spec import ARMS
 from src.timings import ArmTimes, ProcessTimes, Timing
+from src.vocabulary import INVALIDATING, WARNINGS
 from tests.simulated_runs import Kind, rates
 from tests.specs import spec as spec_of
 

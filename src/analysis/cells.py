@@ -62,7 +62,7 @@ ROW_COLUMNS: tuple[str, ...] = (
 class Best:
     """The fastest eager implementation of a cell, and the compiled step against it."""
 
-    names: tuple[str, ...]  # of `record.EAGER_PATHS`, each once over the rows
+    names: tuple[str, ...]  # of `vocabulary.EAGER_PATHS`, each once over the rows
     us: Interval | None  # us a step
     speedup: Interval | None  # its time / compiled time
     verdict: str | None  # on that speedup

@@ -1,6 +1,6 @@
 """What a reader must know before trusting a cell, and what several cells say together."""
 
-from src import record
+from src import vocabulary
 from src.analysis import format as fmt
 from src.analysis import recompiles
 from src.analysis.cells import CELL_FACTS, OK, TOLD_BY_WARNINGS, Cell
@@ -81,7 +81,7 @@ def parity_failures(cell: Cell) -> list[str]:
     if cell.trace.parity_reasons:
         return [f"parity failed: {fmt.shorten(text, 240)}" for text in cell.trace.parity_reasons]
     if "failed" in cell.trace.parities or "parity_failed" in cell.warnings:
-        return [f"parity failed: {record.WARNINGS['parity_failed']}"]
+        return [f"parity failed: {vocabulary.WARNINGS['parity_failed']}"]
     return []
 
 
@@ -108,7 +108,9 @@ def _by_code(summary: Summary) -> dict[tuple[object, ...], list[int]]:
     groups: dict[tuple[object, ...], list[int]] = {}
     for index, cell in enumerate(summary.cells):
         if len(cell.trace.code_hashes) == 1:
-            replays = cell.facts["device"] == "cuda" and cell.facts["compile_mode"] in record.CUDAGRAPH_MODES
+            replays = (
+                cell.facts["device"] == "cuda" and cell.facts["compile_mode"] in vocabulary.CUDAGRAPH_MODES
+            )
             key = (*(cell.facts[name] for name in others), replays, cell.trace.code_hashes[0])
             groups.setdefault(key, []).append(index)
     return groups
@@ -139,7 +141,7 @@ def retested(summary: Summary) -> list[str]:
 
 
 def _warning(name: str, cell: Cell) -> str:
-    meaning = record.WARNINGS.get(name, "a warning this version does not know")
+    meaning = vocabulary.WARNINGS.get(name, "a warning this version does not know")
     if name == "eager_left_foreach" and cell.trace.eager_paths:
         meaning += f" (it ran: {', '.join(map(fmt.plain, cell.trace.eager_paths))})"
     for column in TOLD_BY_WARNINGS:

@@ -6,7 +6,7 @@ Knows nothing of how it reads; that is `why`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from src import record
+from src import vocabulary
 from src.analysis.repeats import Row, known, middle, typical
 
 OF_ARM = ("device_us", "kernels", "host_us", "cpu_us", "bound", "attained", "peak_bytes")
@@ -16,7 +16,7 @@ _SIZES = ("state_bytes", "step_bytes", "eager_bytes", "last_level_cache_bytes")
 OF_STEP: tuple[str, ...] = (*_SIZES, "bandwidth_gbps", "floor_us")
 """Columns about any step of the workload."""
 
-COLUMNS: tuple[str, ...] = (*(f"{arm}_{end}" for arm in record.TIMED_ARMS for end in OF_ARM), *OF_STEP)
+COLUMNS: tuple[str, ...] = (*(f"{arm}_{end}" for arm in vocabulary.TIMED_ARMS for end in OF_ARM), *OF_STEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class ArmFacts:
     attained: float | None  # floor / time of a step
     kernels: int | None
     peak_bytes: int | None
-    bounds: tuple[str, ...]  # of `record.BOUNDS`, each once over the rows
+    bounds: tuple[str, ...]  # of `vocabulary.BOUNDS`, each once over the rows
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """What explains the times of a cell; None is what was not measured."""
 
-    arms: Mapping[str, ArmFacts]  # of `record.TIMED_ARMS`, those of which anything is known
+    arms: Mapping[str, ArmFacts]  # of `vocabulary.TIMED_ARMS`, those of which anything is known
     state_bytes: int | None
     step_bytes: int | None
     eager_bytes: int | None
@@ -47,8 +47,8 @@ class Explanation:
 
 def explanation(rows: Sequence[Row]) -> Explanation:
     """Return what the rows of a cell, those whose times are used, say of why they are so."""
-    arms = {arm: _facts(rows, arm) for arm in record.TIMED_ARMS}
-    nothing = _facts((), record.TIMED_ARMS[0])
+    arms = {arm: _facts(rows, arm) for arm in vocabulary.TIMED_ARMS}
+    nothing = _facts((), vocabulary.TIMED_ARMS[0])
     return Explanation(
         arms={arm: facts for arm, facts in arms.items() if facts != nothing},
         bandwidth_gbps=middle(rows, "bandwidth_gbps"),

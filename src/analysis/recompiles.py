@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from src.analysis import format as fmt
 from src.analysis.document import NUMBER
 from src.analysis.traces import Trace
-from src.record import OTHER_CAUSE
+from src.vocabulary import OTHER_CAUSE
 
 
 def sentences(trace: Trace) -> list[str]:

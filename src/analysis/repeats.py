@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median, median_high
 from typing import Any
 
-from src import record, stats
+from src import stats, vocabulary
 from src.stats import Interval
 
 Row = Mapping[str, Any]
@@ -38,7 +38,7 @@ def speedup(rows: Sequence[Row], name: str) -> Interval | None:
 def _shared(row: Row) -> float:
     """Return what a row takes to be shared, or of a row from before that was known, what is now."""
     told = row["shared_spread"]
-    return float(record.SHARED_SPREAD.get(row["device"], 0.0) if told is None else told)
+    return float(vocabulary.SHARED_SPREAD.get(row["device"], 0.0) if told is None else told)
 
 
 def single(rows: Sequence[Row], name: str) -> Interval | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from src import record, store
+from src import store, vocabulary
 from src.analysis import format as fmt
 from src.analysis import text
 from src.analysis.axes import axes_of
@@ -19,7 +19,7 @@ class BadRun:
     """A run that makes the sweep's exit code 1."""
 
     label: str  # number of the run in the sweep, and its values on the axes that vary
-    status: str  # a status of `record.STATUSES`, or "gate failed"
+    status: str  # a status of `vocabulary.STATUSES`, or "gate failed"
     reason: str
 
 
@@ -55,7 +55,7 @@ def bad_runs(rows: tuple[Row, ...]) -> tuple[BadRun, ...]:
     for index, row in enumerate(rows):
         values = ", ".join(a.labels[index] for a in axes if a.varies and a.kind != "machine")
         label = f"run {row['job']}" + (f" ({values})" if values else "")
-        if row["status"] not in record.GOOD_STATUSES:
+        if row["status"] not in vocabulary.GOOD_STATUSES:
             result.append(BadRun(label, str(row["status"]), fmt.plain(row["reason"] or "no reason recorded")))
         elif row["gate"] == "failed":
             speedup = "no speedup" if row["speedup"] is None else f"speedup {row['speedup']:.3g}"

@@ -22,12 +22,12 @@ class Trace:
     reasons: tuple[str, ...]  # guards that failed, one for each recompile of each row
     causes: tuple[str, ...]  # what those guards are about, where rows say so
     summaries: tuple[str, ...]  # one line on the recompiles of a row
-    paths: tuple[str, ...]  # of `record.COMPILED_PATHS`
-    eager_paths: tuple[str, ...]  # of `record.EAGER_PATHS`
+    paths: tuple[str, ...]  # of `vocabulary.COMPILED_PATHS`
+    eager_paths: tuple[str, ...]  # of `vocabulary.EAGER_PATHS`
     eager_from: tuple[int, ...]  # first step that ran eager past the recompile limit
     limit_hit: bool  # in any row
     nothing_compiled: tuple[bool, ...]  # whether rows compiled no graph with operations
-    parities: tuple[str, ...]  # of `record.PARITIES`
+    parities: tuple[str, ...]  # of `vocabulary.PARITIES`
     parity_reasons: tuple[str, ...]  # of the rows whose parity failed
     code_hashes: tuple[str, ...]
 

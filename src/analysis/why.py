@@ -47,9 +47,9 @@ class _Arm:
     """A line: one arm of one cell, or two where the best eager implementation is the eager arm."""
 
     cell: int
-    name: str  # of `record.TIMED_ARMS`
+    name: str  # of `vocabulary.TIMED_ARMS`
     is_best: bool  # the eager arm is the best eager implementation too
-    implementations: tuple[str, ...]  # of `record.EAGER_PATHS`, of an eager arm
+    implementations: tuple[str, ...]  # of `vocabulary.EAGER_PATHS`, of an eager arm
     us: Interval | None
     facts: ArmFacts
 

@@ -8,9 +8,9 @@ import torch
 
 from src.bench import activity, implementations, machine, memory, roofline, traffic
 from src.bench.arms import Arm
-from src.record import CUDAGRAPH_MODES
 from src.spec import RunSpec
 from src.verdicts import in_cache
+from src.vocabulary import CUDAGRAPH_MODES
 
 _CPU_SECONDS = 0.1
 """Time for which steps are taken to get their CPU time, which has a coarse clock."""
@@ -26,7 +26,7 @@ class Timed:
     best: str | None
     """Which of them is the fastest eager implementation, None when that was not asked for."""
     implementation: str | None
-    """Which implementation that is: one of `record.EAGER_PATHS`."""
+    """Which implementation that is: one of `vocabulary.EAGER_PATHS`."""
 
 
 def explain(spec: RunSpec, device: torch.device, timed: Timed, now: Callable[[], float]) -> dict[str, Any]:

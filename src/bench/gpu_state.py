@@ -103,7 +103,7 @@ def columns(before: GpuState | None, after: GpuState | None) -> dict[str, Any]:
 
 
 def warnings(before: GpuState | None, after: GpuState | None) -> dict[str, bool]:
-    """Return the doubts of `record.WARNINGS` that the states raise; what is not known raises none."""
+    """Return the doubts of `vocabulary.WARNINGS` that the states raise; what is not known raises none."""
     reasons = _reasons_of(before, after) or set()
     return {
         "clock_throttled": bool(reasons.difference(_SETTINGS)),

@@ -22,7 +22,7 @@ _FLAGS = {
     "foreach": {"foreach": True, "fused": False},
     "fused": {"foreach": False, "fused": True},
 }
-"""Arguments of torch.optim that ask for each of `record.EAGER_PATHS`."""
+"""Arguments of torch.optim that ask for each of `vocabulary.EAGER_PATHS`."""
 
 _BLOCK_SECONDS = 0.005
 _BLOCKS = 5

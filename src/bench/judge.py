@@ -6,7 +6,7 @@ Pure: takes facts, returns columns; needs no torch. `src.verdicts` judges the ti
 from dataclasses import dataclass
 from typing import Any
 
-from src.record import CUDAGRAPH_MODES, INVALIDATING, WARNINGS
+from src.vocabulary import CUDAGRAPH_MODES, INVALIDATING, WARNINGS
 
 FOREIGN_LOAD = 0.05
 """Part of the host's CPUs busy with other processes during the timing that is reported."""
@@ -56,7 +56,7 @@ class Conduct:
 
 
 def compiled_path(c: Conduct) -> str | None:
-    """Return how the compiled arm really ran, one of `record.COMPILED_PATHS`; None with backend none."""
+    """Return how the compiled arm really ran, one of `vocabulary.COMPILED_PATHS`; None with backend none."""
     if not c.compiles:
         return None
     if c.graphs == 0:
@@ -88,7 +88,7 @@ def warnings_of(conduct: Conduct) -> list[str]:
 def _named(present: dict[str, bool]) -> list[str]:
     unknown = sorted(set(present) - set(WARNINGS))
     if unknown:
-        raise KeyError(f"warnings without an explanation in src/record.py: {', '.join(unknown)}")
+        raise KeyError(f"warnings without an explanation in src/vocabulary.py: {', '.join(unknown)}")
     return [name for name in WARNINGS if present.get(name)]
 
 

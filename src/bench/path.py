@@ -37,7 +37,7 @@ class Path:
     """Compile ids of the compiled frames that ran."""
 
     def implementation(self) -> str:
-        """Return which implementation of torch.optim an eager step ran: one of `record.EAGER_PATHS`."""
+        """Return which implementation of torch.optim an eager step ran: one of `vocabulary.EAGER_PATHS`."""
         names = [operation.name for operation in self.operations]
         if any(name.startswith("aten::_fused_") for name in names):
             return "fused"

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from src.record import OTHER_CAUSE
+from src.vocabulary import OTHER_CAUSE
 
 _RULES: tuple[tuple[str, str], ...] = (
     (r"GLOBAL_STATE changed: *(\w+)", r"\1: changed"),

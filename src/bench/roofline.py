@@ -226,7 +226,7 @@ def bound(
     in_cache: bool = False,
     multiplies_matrices: bool = False,
 ) -> str | None:
-    """Return what limits a step, one of `record.BOUNDS`; None where nothing explains its time.
+    """Return what limits a step, one of `vocabulary.BOUNDS`; None where nothing explains its time.
 
     `launch`: on a GPU, it is busy for less than `BUSY` of the step. On a CPU, calling the operations is
     at least `MOST` of it.

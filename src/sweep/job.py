@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from src import provenance, record, store, verdicts
+from src import provenance, record, store, verdicts, vocabulary
 from src.spec import RunSpec
 from src.sweep import caches, isolate
 from src.timings import ProcessTimes, Repeat
@@ -222,7 +222,7 @@ class _Found:
         columns = self.facts | verdicts.columns(self.processes, spec, self.facts)
         if self.warm_compile_failed:
             named = {*columns["warnings"], "warm_compile_failed"}
-            columns["warnings"] = [name for name in record.WARNINGS if name in named]
+            columns["warnings"] = [name for name in vocabulary.WARNINGS if name in named]
         return columns
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from src import record
+from src import vocabulary
 from src.analysis.cells import cells_of
 from src.analysis.doubts import doubts_of, intervals, retested, same_kernels, slower_than_best
 from src.analysis.summary import summarize
@@ -49,11 +49,11 @@ class TestDoubtsOf:
         (doubt,) = doubts_of(cells_of([row(warnings=[warning], **{column: value})])[0])
         assert doubt.endswith(end)
 
-    @pytest.mark.parametrize("name", record.WARNINGS)
+    @pytest.mark.parametrize("name", vocabulary.WARNINGS)
     def test_every_warning_is_a_name_and_a_sentence(self, name):
         """As a footnote reads it."""
         (doubt,) = doubts_of(cells_of([row(warnings=[name])])[0])
-        assert doubt == f"{name}: {record.WARNINGS[name]}" or name == "parity_failed"
+        assert doubt == f"{name}: {vocabulary.WARNINGS[name]}" or name == "parity_failed"
 
 
 class TestAgainstBest:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from src import record
+from src import record, vocabulary
 from src.analysis import explanation
 from src.analysis.cells import cells_of
 from tests.rows import explained, row
@@ -18,7 +18,7 @@ class TestColumns:
         """Of every arm that is timed, and of the step."""
         names = {column.name for column in record.COLUMNS}
         assert set(explanation.COLUMNS) <= names
-        assert len(explanation.COLUMNS) == 7 * len(record.TIMED_ARMS) + 6
+        assert len(explanation.COLUMNS) == 7 * len(vocabulary.TIMED_ARMS) + 6
 
 
 class TestExplanation:

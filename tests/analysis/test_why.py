@@ -2,7 +2,7 @@
 
 import pytest
 
-from src import record
+from src import vocabulary
 from src.analysis import why
 from src.analysis.summary import summarize
 from tests.rows import bad, best, explained, row
@@ -91,4 +91,4 @@ class TestToTable:
 
     def test_bounds_have_words_for_all_values_of_the_schema(self):
         """A bound that is added to the schema is explained here too."""
-        assert set(why.BOUNDS) == set(record.BOUNDS)
+        assert set(why.BOUNDS) == set(vocabulary.BOUNDS)

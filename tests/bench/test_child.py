@@ -7,7 +7,7 @@ import weakref
 import pytest
 import torch
 
-from src import record, verdicts
+from src import record, verdicts, vocabulary
 from src.bench import child, path, stages, torch_private
 from src.bench.refusal import Excluded, Unsupported
 from src.timings import Repeat
@@ -234,7 +234,7 @@ class TestARun:
     def test_its_verdict_stands(self, run):
         """Whatever the machine was up to, there is a compiled step to compare."""
         row = run.row()
-        assert row["verdict"] in record.VERDICTS
+        assert row["verdict"] in vocabulary.VERDICTS
         assert row["verdict_reason"] is None
         assert set(row["warnings"]) <= BUSY_MACHINE
         assert row["gate"] is None

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from src import record, verdicts
+from src import record, verdicts, vocabulary
 from src.bench import arms, child, flush, gpu_state, machine, path, trace
 from src.timings import Repeat
 from tests.specs import spec
@@ -256,7 +256,7 @@ class TestExplanation:
         assert row[f"{arm}_device_us"] > 0
         assert row[f"{arm}_host_us"] > 0
         assert row[f"{arm}_cpu_us"] > 0
-        assert row[f"{arm}_bound"] in (*record.BOUNDS, None)
+        assert row[f"{arm}_bound"] in (*vocabulary.BOUNDS, None)
 
     @pytest.mark.parametrize("arm", ["eager", "compiled", "eager_best"])
     def test_no_arm_is_faster_than_memory(self, row, arm):

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from src import record
+from src import record, vocabulary
 from src.bench import gpu_state
 from src.bench.gpu_state import GpuState
 
@@ -270,7 +270,7 @@ class TestWarnings:
 
     def test_all_are_explained(self):
         """In the record."""
-        assert gpu_state.warnings(None, None).keys() <= record.WARNINGS.keys()
+        assert gpu_state.warnings(None, None).keys() <= vocabulary.WARNINGS.keys()
 
     @pytest.mark.parametrize("state", [None, NOTHING, CALM], ids=["no state", "nothing told", "calm"])
     def test_nothing_to_doubt(self, state):

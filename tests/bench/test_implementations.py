@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from src import record
+from src import vocabulary
 from src.bench import arms, implementations, path
 from src.optimizers import OPTIMIZERS
 from tests.specs import spec
@@ -59,7 +59,7 @@ class TestChoices:
 
     def test_their_names_are_those_of_the_record(self):
         """What a row calls the path of a step."""
-        assert set(ALL) == set(record.EAGER_PATHS)
+        assert set(ALL) == set(vocabulary.EAGER_PATHS)
 
 
 class TestVariant:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from src import record, verdicts
+from src import record, verdicts, vocabulary
 from src.bench import judge
 from src.bench.judge import Conduct
-from src.record import INVALIDATING, WARNINGS
+from src.vocabulary import INVALIDATING, WARNINGS
 
 
 def conduct(**changes):
@@ -192,7 +192,7 @@ class TestCompiledPath:
     def test_its_words_are_the_rows(self):
         """Each one that there is, can be reached."""
         ways = ({}, {"eager_ops": 1}, {"limit_hit": True}, {"warm": False}, {"graphs": 0})
-        assert tuple(judge.compiled_path(conduct(**way)) for way in ways) == record.COMPILED_PATHS
+        assert tuple(judge.compiled_path(conduct(**way)) for way in ways) == vocabulary.COMPILED_PATHS
 
 
 class TestWithoutTimes:

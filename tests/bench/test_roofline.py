@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from src import record
+from src import vocabulary
 from src.bench import machine, roofline, torch_private, workload
 from tests.specs import spec
 
@@ -407,7 +407,7 @@ class TestBound:
             roofline.bound("cuda", 100, device_us=95, moved_us=90),
             roofline.bound("cuda", 100, device_us=95, multiplies_matrices=True),
         }
-        assert found == set(record.BOUNDS)
+        assert found == set(vocabulary.BOUNDS)
 
 
 @pytest.mark.gpu
