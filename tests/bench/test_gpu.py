@@ -226,16 +226,17 @@ class TestEagerBest:
         assert "facts" not in [kind for kind, _ in reported]
 
 
-class TestExplanation:
-    @pytest.fixture(scope="class")
-    def row(self, machine_cache):
-        """Measure Adam once, in inductor's default mode."""
-        torch._dynamo.reset()
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setenv("TORCHINDUCTOR_CACHE_DIR", str(machine_cache))
-            patched.setenv("TRITON_CACHE_DIR", str(machine_cache / "triton"))
-            return measured(*TUTORIAL, "compile=inductor", "measure.explain=true")
+@pytest.fixture(scope="module")
+def row(machine_cache):
+    """Measure Adam once, in inductor's default mode."""
+    torch._dynamo.reset()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TORCHINDUCTOR_CACHE_DIR", str(machine_cache))
+        patched.setenv("TRITON_CACHE_DIR", str(machine_cache / "triton"))
+        return measured(*TUTORIAL, "compile=inductor", "measure.explain=true")
 
+
+class TestExplanation:
     def test_the_update_and_the_memory(self, row):
         """By hand: seven numbers of four bytes for each element, of which four stay in memory."""
         elements = 10 * 1024 * 1024
