@@ -1,23 +1,20 @@
 """Summarise finished sweeps: `python -m src.aggregate [PATH]`. Loads neither torch nor Hydra."""
 
 import argparse
-import os
 import re
-import secrets
-import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from src import paths
+from src import console, paths
 from src.analysis import figures, matrix, tables, text, why
 from src.analysis.document import Document
 from src.analysis.grid import document_of
-from src.analysis.selection import Selection, SelectionError, condition, select
+from src.analysis.selection import SelectionError, condition, select
 from src.analysis.summary import Summary, summarize
 
 _EXAMPLES = """\
@@ -58,20 +55,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         views += _other_view(summary, arguments)
         drawn = figures.files(arguments.figure, summary.cells) if arguments.figure else {}
     except SelectionError as error:
-        return _refuse(str(error))
+        return console.refuse(str(error))
     except (matrix.MatrixError, why.WhyError, figures.FigureError) as error:
-        return _refuse(str(error))
+        return console.refuse(str(error))
     except OSError as error:
-        return _refuse(f"cannot read {path}: {error.strerror or error}")
+        return console.refuse(f"cannot read {path}: {error.strerror or error}")
     out: Path = arguments.out or _default_out(path, summary, everything=arguments.all)
     try:
-        _write(out, _contents(summary, views) | drawn)
+        console.write(out, _contents(summary, views) | drawn)
     except OSError as error:
-        return _refuse(f"cannot write {out}: {error.strerror or error}")
+        return console.refuse(f"cannot write {out}: {error.strerror or error}")
     written = [f"{out}/summary.parquet, .csv, .md, .tex"]
     written += [f"{view.name}.csv, .md, .tex" for view in views[1:]]
     written += [f"{arguments.figure}.png, .svg"] if drawn else []
-    return _print(_printed(arguments.format, views[-1]), selection, " and ".join(written))
+    code = console.tell_unreadable(selection.unreadable)
+    console.say(_printed(arguments.format, views[-1]))
+    console.tell(f"wrote {' and '.join(written)}")
+    return code
 
 
 def _other_view(summary: Summary, arguments: argparse.Namespace) -> list[_View]:
@@ -166,18 +166,6 @@ def _contents(summary: Summary, views: Sequence[_View]) -> dict[str, bytes]:
     return contents
 
 
-def _write(out: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files; each appears whole or not at all."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, content in contents.items():
-        temporary = out / f".{name}.{secrets.token_hex(4)}.tmp"
-        try:
-            temporary.write_bytes(content)
-            temporary.replace(out / name)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
 def _printed(kind: str, view: _View) -> str:
     if kind == "markdown":
         return tables.to_markdown(view.document)
@@ -185,32 +173,7 @@ def _printed(kind: str, view: _View) -> str:
         return tables.to_latex(view.document)
     if kind == "csv":
         return view.to_csv()
-    return text.render(view.document, shutil.get_terminal_size((80, 24)).columns, unicode=_unicode())
-
-
-def _unicode() -> bool:
-    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
-
-
-def _print(printed: str, selection: Selection, written: str) -> int:
-    for file, reason in selection.unreadable.items():
-        print(f"skipped {file}: {reason}", file=sys.stderr)  # noqa: T201 - an entry talks
-    try:
-        print(printed, end="")  # noqa: T201
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has enough (`| head`). Python would complain again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except UnicodeEncodeError:
-        encoding = sys.stdout.encoding
-        print(printed.encode(encoding, "backslashreplace").decode(encoding), end="")  # noqa: T201
-    print(f"wrote {written}", file=sys.stderr)  # noqa: T201
-    return 1 if selection.unreadable else 0
-
-
-def _refuse(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)  # noqa: T201
-    return 2
+    return text.render(view.document, console.width(), unicode=console.unicode())
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ ALLOWED = {
     "src.timings": (set(), ["src.spec", "src.stats"]),
     "src.verdicts": (set(), ["src.vocabulary", "src.spec", "src.stats", "src.timings"]),
     "src.paths": (set(), []),
+    "src.console": (set(), []),
     "src.provenance": (set(), ["src.paths"]),
 }
 
