@@ -158,6 +158,6 @@ def _by_df(estimates: Sequence[Estimate], n: int) -> dict[float, float]:
 
 
 def _t_tail(df: float, value: float) -> float:
-    from scipy.special import stdtr  # noqa: PLC0415
+    from scipy.special import stdtr  # noqa: PLC0415 - as in stats
 
     return float(stdtr(df, -value))

@@ -109,7 +109,7 @@ class Cell:
     failed_gates: tuple[float, ...]  # gate.min_speedup of the rows that failed it
     hints: tuple[str, ...]  # what a reader can do, over all rows
     retested: tuple[str, ...]  # known reasons why the combination cannot work, of rows where it did
-    measured: tuple[Row, ...]  # the rows whose times are in the numbers
+    measured: tuple[Row, ...]  # the rows in the numbers: those that `used` counts
 
     @property
     def used(self) -> int:
@@ -243,7 +243,7 @@ def _cell(facts: Mapping[str, Any], rows: Sequence[Row]) -> Cell:
         ),
         hints=distinct(row["hint"] for row in rows if row["hint"]),
         retested=distinct(row["exclusion"] for row in counted if row["exclusion"] and _works(row)),
-        measured=tuple(used),
+        measured=tuple(counted),
     )
 
 

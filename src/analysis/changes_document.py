@@ -1,6 +1,7 @@
 """A comparison in words: tables of short texts, with every doubt as a numbered footnote."""
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +25,8 @@ from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
 from src.analysis.doubts import warnings_of
 from src.analysis.summary import Summary
 from src.stats import Interval
+
+_WORDS_WIDTH = 24
 
 _ORDER = (REGRESSION, IMPROVEMENT, UNTESTED, NO_CHANGE)
 
@@ -197,17 +200,16 @@ def _number(comparison: Comparison) -> Callable[[Measured | None], Entry]:
 
 
 def _verdict(change: Change) -> Entry:
-    if change.verdict != UNTESTED:
-        return tuple(change.verdict.split(" "))
-    return ("untested:", *change.reason.split(" "))
+    return tuple(change.verdict.split(" "))
 
 
 def _doubts(change: Change) -> list[str]:
     """Return what must be known of either side, once where it is the same of both."""
     sides = {"base": _side_doubts(change.base_cell), "new": _side_doubts(change.new_cell)}
+    untested = [f"untested: {change.reason}"] if change.verdict == UNTESTED else []
     both = [text for text in sides["base"] if text in sides["new"]]
     alone = [f"{side}: {text}" for side, texts in sides.items() for text in texts if text not in both]
-    return [f"both: {text}" for text in both] + alone
+    return untested + [f"both: {text}" for text in both] + alone
 
 
 def _side_doubts(cell: Cell) -> list[str]:
@@ -246,9 +248,8 @@ def _states(comparison: Comparison, notes: Footnotes) -> Grid:
             found.setdefault((state.what, state.base, state.new), []).append((label, state.reason))
     lines = [
         Line((what,), (_words(base), _words(new), (str(len(cells)),)), (notes.add(_where(cells)),))
-        for (what, base, new), cells in found.items()
+        for (what, base, new), cells in sorted(found.items(), key=lambda item: WHAT.index(item[0][0]))
     ]
-    lines.sort(key=lambda line: WHAT.index(line.labels[0]))
     words = (Column(title, (title,), number=False) for title in ("base", "new"))
     columns = (*words, Column("cells", ("cells",), number=True))
     return Grid("Other things that changed", ("what",), columns, tuple(lines))
@@ -260,7 +261,8 @@ def _where(cells: Sequence[tuple[str, str]]) -> str:
 
 
 def _words(text: str) -> Entry:
-    return tuple(text.split(" ")) if text else (fmt.NONE,)
+    """Return words that a narrow table may put on several lines."""
+    return tuple(textwrap.wrap(text, _WORDS_WIDTH)) or (fmt.NONE,)
 
 
 def _remarks(comparison: Comparison) -> tuple[str, ...]:

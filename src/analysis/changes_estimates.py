@@ -67,16 +67,18 @@ class Luck:
     run: float  # of a run, whatever its processes: how fast the machine was meanwhile
 
 
-DEVICE_LIMITED, HOST_LIMITED, ON_CPU = Luck(0.002, 0.01), Luck(0.16, 0.13), Luck(0.02, 0.04)
-"""Of runs of one eager step in five processes each (experiments/results/*_two_eager_arms.parquet). On an H200
-with a step of 240 us: 0.16 over processes (root mean square of 20 runs; eleven of them had 0.002) and 0.13
-between runs. With a step of 2 ms: 0.002, and 0.001 between six runs of one hour; 0.01 is what kernel times
-differed by between two hosts (experiments/results/README.md). On a CPU: 0.014 and 0.018 over processes, 0.037
-between runs."""
+DEVICE_LIMITED, HOST_LIMITED, ON_CPU = Luck(0.002, 0.01), Luck(0.16, 0.16), Luck(0.02, 0.04)
+"""Of runs of one eager step in five processes each (experiments/results/*_two_eager_arms.parquet).
 
-HOST_ROOM = 4
-"""A step is limited by the device, whatever the host, when enqueuing it takes at most this part of its time:
-the host was seen to be twice as slow as at other times."""
+On an H200 with a step of 240 us: 0.16 over processes (root mean square of 20 runs; eleven of them had
+0.002), and 0.13 between runs, of which one was so far off that it takes 0.16 for 95 % of all pairs of
+runs to agree. With a step of 2 ms: 0.002 over processes, and 0.001 between six runs of one hour; 0.01 is
+what kernel times differed by between two hosts (experiments/results/README.md). On a CPU: 0.014 and
+0.018 over processes, 0.037 between runs."""
+
+HOST_ROOM = 3
+"""A step is limited by the device, whatever the host does, when it takes this many times what enqueuing it
+takes: the host was seen to be twice as slow as at other times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def min_effect(rows: Sequence[Row]) -> float:
 def _of_one(row: Row, metric: Metric) -> Measured:
     center = float(row[metric.name])
     if not metric.spread:
-        return Measured(center, None, "a single run", 1, assumed=False)
+        return Measured(center, None, "a single compilation, without interval,", 1, assumed=False)
     margins = log_margins(Interval(center, row[f"{metric.name}_low"], row[f"{metric.name}_high"]))
     if margins is None:
         return Measured(center, None, "no interval", 1, assumed=False)
