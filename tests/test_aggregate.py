@@ -37,14 +37,16 @@ def run_module(*arguments, **environment):
 
 
 class TestMain:
-    def test_prints_the_newest_sweep_and_writes_four_files(self, runs, capsys):
+    def test_prints_the_newest_sweep_and_writes_its_files(self, runs, capsys):
         """A failed run inside is part of the table, not of the exit code."""
         assert aggregate.main([str(runs)]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith("Sweep new\n")
         assert "2 runs: 1 ok, 1 failed." in shown.out
         folder = runs.parent / "summaries" / "new"
-        assert sorted(os.listdir(folder)) == ["summary.csv", "summary.md", "summary.parquet", "summary.tex"]
+        assert sorted(os.listdir(folder)) == [
+            f"summary.{end}" for end in ("csv", "html", "md", "parquet", "tex")
+        ]
         assert f"wrote {folder}" in shown.err
 
     def test_the_files_agree(self, runs, capsys):
@@ -78,6 +80,7 @@ class TestMain:
             ("markdown", "## Sweep new"),
             ("latex", "% needs"),
             ("csv", '"model","width"'),
+            ("html", "<!DOCTYPE html>"),
         ],
     )
     def test_formats(self, runs, capsys, kind, start):
@@ -101,9 +104,11 @@ class TestMain:
         assert aggregate.main([str(tmp_path / "runs"), "--matrix", "recompiles", "--format", kind]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith(start)
-        assert shown.err.endswith("summary.parquet, .csv, .md, .tex and recompiles.csv, .md, .tex\n")
+        assert shown.err.endswith(
+            "summary.parquet, .csv, .md, .tex, .html and recompiles.csv, .md, .tex, .html\n"
+        )
         written = os.listdir(tmp_path / "summaries" / "first")
-        assert {"recompiles.csv", "recompiles.md", "recompiles.tex", "summary.csv"} <= set(written)
+        assert {"recompiles.csv", "recompiles.md", "recompiles.tex", "recompiles.html"} <= set(written)
 
     @pytest.mark.parametrize(
         ("kind", "start"),
@@ -115,7 +120,7 @@ class TestMain:
         assert aggregate.main([str(tmp_path / "runs"), "--why", "--format", kind]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith(start)
-        assert shown.err.endswith("summary.parquet, .csv, .md, .tex and why.csv, .md, .tex\n")
+        assert shown.err.endswith("summary.parquet, .csv, .md, .tex, .html and why.csv, .md, .tex, .html\n")
         frame = pd.read_csv(tmp_path / "summaries" / "first" / "why.csv")
         assert list(frame["arm"]) == ["eager", "compiled"]
         assert {"why.md", "why.tex", "summary.csv"} <= set(os.listdir(tmp_path / "summaries" / "first"))
@@ -127,7 +132,7 @@ class TestMain:
         assert aggregate.main([str(tmp_path / "runs"), "--figure", "model_sizes"]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith("Sweep first")
-        assert shown.err.endswith("summary.parquet, .csv, .md, .tex and model_sizes.png, .svg\n")
+        assert shown.err.endswith("summary.parquet, .csv, .md, .tex, .html and model_sizes.png, .svg\n")
         written = set(os.listdir(tmp_path / "summaries" / "first"))
         assert {"model_sizes.png", "model_sizes.svg", "summary.csv"} <= written
 

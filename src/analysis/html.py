@@ -21,12 +21,13 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
 th, td { padding: .25rem .7rem; text-align: left; vertical-align: baseline; }
 thead th { vertical-align: bottom; border-bottom: 1px solid var(--line); }
-thead tr:not(:last-child) th[colspan] { text-align: center; }
+thead th[scope=colgroup] { text-align: center; border: 0; padding-bottom: .3rem;
+  background: linear-gradient(var(--line), var(--line)) bottom / calc(100% - 1.4rem) 1px no-repeat; }
 tbody tr { border-bottom: 1px solid var(--line); }
 tbody th { font-weight: 400; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 td span { opacity: .75; margin-left: .45em; }
-sup { font-size: .75em; line-height: 0; }
+sup { font-size: .75em; line-height: 0; white-space: nowrap; padding-left: .15em; }
 a { color: var(--link); }
 ol, dl { max-width: 60rem; font-size: .9rem; overflow-wrap: anywhere; }
 li:target { outline: 2px solid var(--link); }

@@ -158,7 +158,7 @@ def _packages(document: Document, tables: Sequence[str]) -> Iterator[str]:
 
 def _small(lines: Iterator[str]) -> list[str]:
     listed = list(lines)
-    return ["", r"\medskip\noindent{\footnotesize", *listed, "}"] if listed else []
+    return ["", r"\medskip{\footnotesize\parindent0pt", *listed, "}"] if listed else []
 
 
 def _tabular(grid: Grid) -> str:
