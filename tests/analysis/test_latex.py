@@ -1,5 +1,7 @@
 """LaTeX: every name escaped, every table set by a real TeX."""
 
+# ruff: noqa: RUF001 - characters that look like others are what this is about
+
 import re
 import string
 
@@ -10,7 +12,9 @@ from src.analysis.document import Column, Document, Grid, Line
 from tests.analysis import pdflatex
 from tests.analysis.golden import FOLDER
 
-UNICODE = "é Å ñ ø ß ł µ μ α Ω ± × · ° ≤ → – — … “ ” ‘ ’ − ² ∞ 中 文 🚀 и ế \u0301 \u200b \u2028 \ufeff \xa0 \xad"
+UNICODE = (
+    "é Å ñ ø ß ł µ μ α Ω ± × · ° ≤ → – — … “ ” ‘ ’ − ² ∞ 中 文 🚀 и ế \u0301 \u200b \u2028 \ufeff \xa0 \xad"
+)
 CONTROL = "".join(map(chr, [*range(32), 127, 133, 155]))
 HOSTILE = [
     string.printable,
@@ -117,7 +121,9 @@ class TestToLatex:
         """An ampersand in a name makes no column."""
         made = latex.to_latex(document("a & b"))
         for table in re.findall(r"\\toprule(.*?)\\bottomrule", made, re.DOTALL):
-            lines = [line for line in table.splitlines() if line.endswith("\\\\") and "multicolumn" not in line]
+            lines = [
+                line for line in table.splitlines() if line.endswith("\\\\") and "multicolumn" not in line
+            ]
             assert len({len(re.findall(r"(?<!\\)&", line)) for line in lines}) == 1
 
     @pytest.mark.parametrize("text", [CONTROL, UNICODE, "a\n\\input{x}"])
