@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import console, paths
-from src.analysis import experiments, figures, matrix, paper, placing, spreadsheet, tables, why
+from src.analysis import experiments, figures, matrix, paper, placing, spreadsheet, tables, tidy, why
 from src.analysis.experiments import Experiment, ExperimentError
 from src.analysis.grid import document_of
 from src.analysis.selection import Selection, SelectionError, condition, select
@@ -94,7 +94,7 @@ def _views(summary: Summary, arguments: argparse.Namespace, experiment: Experime
     if experiment:
         table = paper.paper_of(summary, experiment, filters)
         name = re.sub(r"[^\w.-]", "_", experiment.name or experiment.file.stem)
-        yield View(f"{name}-table", table, lambda: paper.to_csv(summary, experiment))
+        yield View(f"{name}-table", table, lambda: tidy.to_csv(summary, experiment))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,12 +1,10 @@
-"""The table of an experiment in words, as a paper prints it, and in numbers for CSV.
+"""The table of an experiment in words, as a paper prints it.
 
 Numbers of a column are bare and share one unit, which stands in its title. What qualifies a number,
 its interval, warnings, why it is missing, where another was published, is a footnote.
 """
 
-import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from src.analysis import contents, doubts
@@ -18,7 +16,6 @@ from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
 from src.analysis.experiments import Experiment
 from src.analysis.grid import selection_head, steps_words, title_of
 from src.analysis.placing import Place, Placed, PlacedLine, Published, place, values_of
-from src.analysis.spreadsheet import guarded
 from src.analysis.summary import Summary
 from src.vocabulary import INVALIDATING, WARNINGS
 
@@ -52,16 +49,31 @@ def paper_of(summary: Summary, experiment: Experiment, filters: Sequence[str] = 
     lines = tuple(_line(line, placed, slots, units, notes) for line in placed.lines)
     single = len(placed.groups) > 1 and len(slots) == len(placed.groups)
     columns = tuple(slot.column for slot in slots)
-    blank = any(not any(entry) for line in lines for entry in line.entries)
     legend = [(CONTENTS[name].title, CONTENTS[name].meaning) for name in names]
+    if any(_ranges(placed)):
+        legend.append(("n-m", "fewest and most over the runs, where they differ"))
+    if any(not any(entry) for line in lines for entry in line.entries):
+        legend.append(("blank", "not run, or not published"))
     return Document(
         title_of(summary, experiment.title),
         (*selection_head(summary, filters), *_head(summary, placed)),
         (Grid("", placed.label_titles, columns, lines, divisible=single and len(slots) > _MANY_GROUPS),),
         tuple(_remarks(summary, placed)),
         notes.texts(),
-        (*legend, *([("blank", "not run, or not published")] if blank else [])),
+        tuple(legend),
     )
+
+
+def _ranges(placed: Placed) -> Iterator[bool]:
+    """Yield of each number whether it is a count that differs between runs."""
+    for line in placed.lines:
+        for here in line.places.values():
+            numbers = (of(here.cell) for of in map(_number_of, placed.spec.cells) if of and here.cell)
+            yield from (number is not None and number.value is None for number in numbers)
+
+
+def _number_of(name: str) -> Callable[[Cell], Number | None] | None:
+    return CONTENTS[name].number
 
 
 def _units(placed: Placed) -> dict[str, Unit]:
@@ -142,22 +154,13 @@ def _entry(slot: _Slot, here: Place, unit: Unit, intervals: str) -> Entry:
         return tuple((content.words(here.cell) or fmt.NONE).split(" "))
     number = content.number(here.cell) if content.number else None
     if slot.what == "deviation":
-        return (_signed(_deviation(number.value if number else None, published)),) if published else ("",)
+        return (_signed(published.deviation(number.value if number else None)),) if published else ("",)
     inline = contents.spread(content.kind, number) if intervals == "inline" else ""
     return (_bare(content, number, unit), *([inline] if inline else []))
 
 
 def _bare(content: Content, number: Number | None, unit: Unit) -> str:
     return contents.shown(content.kind, number, unit)
-
-
-def _deviation(value: float | None, published: Published | None) -> float | None:
-    """Return measured / published - 1, None where there is no quotient."""
-    if value is None or published is None:
-        return None
-    if published.value == 0:
-        return 0.0 if value == 0 else None
-    return value / published.value - 1
 
 
 def _signed(part: float | None) -> str:
@@ -257,61 +260,3 @@ def _alike(placed: Placed) -> Iterator[str]:
         names = [name for name in CELL_FACTS if len({repr(cell.facts[name]) for cell in cells}) > 1]
         if names:
             yield f"Lines with equal labels ({', '.join(labels)}) differ in {', '.join(names)}."
-
-
-_Row = dict[str, object]
-
-
-def to_csv(summary: Summary, experiment: Experiment) -> str:
-    """Return the table in tidy form: one line for each number or word, in the units of `summary.csv`.
-
-    Nothing is rounded. A text that a spreadsheet would take for a formula begins with an apostrophe.
-    """
-    placed = place(summary, experiment)
-    spec = placed.spec
-    across = [spec.columns] if spec.columns else []
-    titles = [*placed.label_titles, *across, *_FIELDS]
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, titles, lineterminator="\n")
-    writer.writeheader()
-    for line in placed.lines:
-        for group, here in line.places.items():
-            place_of = dict(zip(placed.label_titles, line.labels, strict=True))
-            place_of |= dict.fromkeys(across, group)
-            for name in spec.cells:
-                row: _Row = {**place_of, **_tidy(CONTENTS[name], here)}
-                writer.writerow({key: guarded(value) for key, value in row.items()})
-    return buffer.getvalue()
-
-
-_FIELDS = (
-    *("content", "unit", "value", "low", "high", "words"),
-    *("published", "deviation", "deviation_low", "deviation_high", "label", "hardware", "source"),
-    *("runs", "runs_used", "reasons", "warnings"),
-)
-
-
-def _tidy(content: Content, here: Place) -> _Row:
-    cell, published = here.cell, here.published.get(content.name)
-    number = content.number(cell) if content.number and cell else None
-    row: _Row = {"content": content.name, "unit": content.unit}
-    if cell is not None:
-        row |= {
-            "words": content.words(cell) if content.words else None,
-            "runs": len(cell.outcomes),
-            "runs_used": cell.used,
-            "reasons": "; ".join(cell.reasons),
-            "warnings": "; ".join(cell.warnings),
-        }
-    if number is not None:
-        row |= {"value": number.value, "low": number.low, "high": number.high}
-    if published is not None:
-        ends = (number.value, number.low, number.high) if number else (None, None, None)
-        row |= {"published": published.value}
-        row |= {
-            f"deviation{end}": _deviation(value, published)
-            for end, value in zip(("", "_low", "_high"), ends, strict=True)
-        }
-        reference = published.reference
-        row |= {"label": reference.label, "hardware": reference.hardware, "source": reference.source}
-    return row

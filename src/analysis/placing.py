@@ -28,6 +28,14 @@ class Published:
     reference: Reference
     derived: bool = False  # the quotient of two published numbers
 
+    def deviation(self, measured: float | None) -> float | None:
+        """Return measured / published - 1, None where there is no quotient."""
+        if measured is None:
+            return None
+        if self.value == 0:
+            return 0.0 if measured == 0 else None
+        return measured / self.value - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -103,9 +111,17 @@ def place(summary: Summary, experiment: Experiment) -> Placed:
 def _side(summary: Summary, title: str) -> _Side:
     if title == PARAMETERS:
         counts = tuple(cell.parameters for cell in summary.cells)
-        return _Side(title, tuple(fmt.count(n) for n in counts), counts)
+        return _Side(title, _counts(counts), counts)
     axis = next(axis for axis in summary.axes if axis.title == title)
     return _Side(title, axis.labels, axis.labels)
+
+
+def _counts(counts: Sequence[int | None]) -> tuple[str, ...]:
+    """Return labels for counts: short where that is exact or tells them apart, else whole."""
+    short = [str(n) if n is not None and n < 10_000 else fmt.count(n) for n in counts]
+    if len(set(short)) == len(set(counts)):
+        return tuple(short)
+    return tuple(fmt.NONE if n is None else f"{n:,}" for n in counts)
 
 
 def _split(summary: Summary, sides: Sequence[_Side]) -> tuple[Axis, ...]:
@@ -148,9 +164,7 @@ def _refuse(summary: Summary, sides: Sequence[_Side], split: Sequence[Axis]) -> 
 
 
 def _untold(summary: Summary, shown: set[str]) -> tuple[Axis, ...]:
-    followers = {
-        title for title in ("model", "device") if title in shown for title in implied(summary.axes, title)
-    }
+    followers = {*implied(summary.axes, "model"), *implied(summary.axes, "device")}
     return tuple(
         axis
         for axis in summary.axes
