@@ -254,9 +254,13 @@ def _alike(placed: Placed) -> Iterator[str]:
     same: dict[tuple[tuple[str, ...], str], list[Cell]] = {}
     for line in placed.lines:
         for group, here in line.places.items():
-            if here.cell is not None and here.cell not in same.get((line.labels, group), ()):
+            if here.cell is not None and all(
+                here.cell is not cell for cell in same.get((line.labels, group), ())
+            ):
                 same.setdefault((line.labels, group), []).append(here.cell)
     for (labels, _), cells in same.items():
+        if len(cells) == 1:
+            continue
         names = [name for name in CELL_FACTS if len({repr(cell.facts[name]) for cell in cells}) > 1]
         if names:
             yield f"Lines with equal labels ({', '.join(labels)}) differ in {', '.join(names)}."

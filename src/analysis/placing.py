@@ -198,19 +198,17 @@ def _with_published(
     experiment: Experiment,
 ) -> list[PlacedLine]:
     """Put published numbers beside the cells that they are about, and below them where one is taken."""
+    stacks = [[line] for line in lines]  # a line, and those that repeat it for further publications
+    stack_of = {index: stack for stack in stacks for index in stack[0].cells}
+    alone = []
     for reference in experiment.references:
         numbers = _numbers(reference, experiment.table.cells)
-        if not numbers:
-            continue
-        fitting = [i for i in range(len(summary.cells)) if _fits(summary, i, reference)]
-        if not reference.at and len(summary.cells) > 1:
-            fitting = []  # it says nothing about which of several
-        if fitting:
-            for index in fitting:
-                _put_beside(lines, index, across.labels[index] if across else "", numbers)
-        else:
-            lines.append(_alone(reference, numbers, rows, across))
-    return lines
+        fitting = _fitting(summary, reference)
+        for index in fitting if numbers else ():
+            _put_beside(stack_of[index], index, across.labels[index] if across else "", numbers)
+        if numbers and not fitting:
+            alone.append(_alone(reference, numbers, rows, across))
+    return [line for stack in stacks for line in stack] + alone
 
 
 def _numbers(reference: Reference, cells: Sequence[str]) -> dict[str, Published]:
@@ -223,26 +221,29 @@ def _numbers(reference: Reference, cells: Sequence[str]) -> dict[str, Published]
     return {name: numbers[name] for name in cells if name in numbers}
 
 
-def _fits(summary: Summary, index: int, reference: Reference) -> bool:
-    for title, wanted in reference.at.items():
-        side = _side(summary, title)
-        if fmt.value(wanted) != side.labels[index] and wanted != side.values[index]:
-            return False
-    return True
+def _fitting(summary: Summary, reference: Reference) -> list[int]:
+    """Return the cells that published numbers are about: all where they say, or the only one."""
+    cells = range(len(summary.cells))
+    if not reference.at:
+        return [0] if len(cells) == 1 else []  # it says nothing about which of several
+    sides = [(_side(summary, title), fmt.value(wanted), wanted) for title, wanted in reference.at.items()]
+    return [
+        i
+        for i in cells
+        if all(label == side.labels[i] or wanted == side.values[i] for side, label, wanted in sides)
+    ]
 
 
-def _put_beside(lines: list[PlacedLine], index: int, group: str, numbers: Mapping[str, Published]) -> None:
-    at = next(i for i, line in enumerate(lines) if index in line.cells)
-    labels = lines[at].labels
-    same = [i for i in range(at, len(lines)) if lines[i].labels == labels]
-    for i in same:
-        here = lines[i].places.get(group, Place())
-        if (i == at or here.cell is None) and not here.published.keys() & numbers.keys():
-            places = {**lines[i].places, group: replace(here, published={**here.published, **numbers})}
-            lines[i] = replace(lines[i], places=places)
+def _put_beside(stack: list[PlacedLine], index: int, group: str, numbers: Mapping[str, Published]) -> None:
+    """Put published numbers of a cell into the first line of its stack that has room for them."""
+    cell = stack[0].places[group].cell
+    for i, line in enumerate(stack):
+        published = line.places[group].published if group in line.places else {}
+        if not published.keys() & numbers.keys():
+            places = {**line.places, group: Place(cell, {**published, **numbers})}
+            stack[i] = replace(line, places=places, cells=(*dict.fromkeys((*line.cells, index)),))
             return
-    cell = lines[at].places[group].cell
-    lines.insert(same[-1] + 1, PlacedLine(labels, {group: Place(cell, numbers)}, (index,)))
+    stack.append(PlacedLine(stack[0].labels, {group: Place(cell, numbers)}, (index,)))
 
 
 def _alone(

@@ -1,12 +1,14 @@
 """The files of experiments/, as far as a table needs them."""
 
+import re
 from datetime import timedelta
 
 import pytest
 import yaml
 
-from src import paths, store
-from src.analysis import experiments
+from src import paths, store, vocabulary
+from src.analysis import experiments, explanation
+from src.analysis.contents import CONTENTS
 from src.analysis.experiments import ExperimentError, Reference
 from src.analysis.selection import SelectionError
 from tests.rows import START, row
@@ -209,3 +211,23 @@ class TestRowsOf:
         """As without a table."""
         with pytest.raises(SelectionError, match="no such file or folder"):
             experiments.rows_of(read({"name": "a", "table": TABLE}), tmp_path / "nowhere")
+
+
+class TestDocumentation:
+    PAGE = (paths.project_root() / "docs" / "tables.md").read_text(encoding="utf-8")
+
+    def test_the_example_can_be_read(self, read):
+        """Every key of a table is in it."""
+        (block,) = re.findall(r"```yaml\n(.*?)```", self.PAGE, re.DOTALL)
+        made = read(block)
+        assert (made.table.columns, made.table.sort) == ("mode", (("speedup", True),))
+        assert made.references[0].numbers == {"eager_us": 747.0, "compiled_us": 392.0}
+        assert set(yaml.safe_load(block)["experiment"]["table"]) == set(experiments._KEYS)
+
+    def test_every_content_is_named(self):
+        """Those of an arm by examples."""
+        named = set(re.findall(r"`(\w+)`", self.PAGE))
+        arms = tuple(f"{arm}_" for arm in vocabulary.TIMED_ARMS)
+        ends = explanation.OF_ARM
+        other = {n for n in CONTENTS if not (n.startswith(arms) and n.removeprefix("eager_").endswith(ends))}
+        assert other - named == set()
