@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import console
-from src.analysis import changes_fail, tables, text
+from src.analysis import changes_fail, spreadsheet
 from src.analysis.changes import Comparison, compare
 from src.analysis.changes_document import document_of
 from src.analysis.changes_estimates import METRICS
 from src.analysis.changes_matching import MatchError, ignored_axis
 from src.analysis.changes_table import to_table
-from src.analysis.document import Document
 from src.analysis.selection import Selection, SelectionError, condition, select
+from src.analysis.views import FORMATS, View
 
 _EXAMPLES = """\
 examples:
@@ -47,16 +47,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return console.refuse(str(error))
     except OSError as error:
         return console.refuse(f"cannot read {error.filename}: {error.strerror or error}")
-    document = document_of(compared, _filters(arguments))
+    view = View(
+        "comparison",
+        document_of(compared, _filters(arguments)),
+        lambda: spreadsheet.to_csv(to_table(compared)),
+    )
     if arguments.out:
         try:
-            console.write(arguments.out, _contents(compared, document))
+            console.write(arguments.out, {"comparison.parquet": _parquet(compared)} | view.files())
         except OSError as error:
             return console.refuse(f"cannot write {arguments.out}: {error.strerror or error}")
     code = console.tell_unreadable(base.unreadable | new.unreadable)
-    console.say(_printed(arguments.format, compared, document))
+    console.say(view.printed(arguments.format, console.width(), unicode=console.unicode()))
     if arguments.out:
-        console.tell(f"wrote {arguments.out}/comparison.parquet, .csv, .md, .tex")
+        console.tell(f"wrote {arguments.out}/{view.file_names} and .parquet")
     if not compared.changes:
         return console.refuse(_nothing_common(compared))
     failed = changes_fail.failures(compared, conditions)
@@ -89,26 +93,11 @@ def _filters(arguments: argparse.Namespace) -> list[str]:
     return [*arguments.where, *own]
 
 
-def _contents(compared: Comparison, document: Document) -> dict[str, bytes]:
+def _parquet(compared: Comparison) -> bytes:
     buffer = pa.BufferOutputStream()
-    table = to_table(compared)
-    pq.write_table(table, buffer)
-    return {
-        "comparison.parquet": buffer.getvalue().to_pybytes(),
-        "comparison.csv": tables.to_csv(table).encode(),
-        "comparison.md": tables.to_markdown(document).encode(),
-        "comparison.tex": tables.to_latex(document).encode(),
-    }
-
-
-def _printed(kind: str, compared: Comparison, document: Document) -> str:
-    if kind == "markdown":
-        return tables.to_markdown(document)
-    if kind == "latex":
-        return tables.to_latex(document)
-    if kind == "csv":
-        return tables.to_csv(to_table(compared))
-    return text.render(document, console.width(), unicode=console.unicode())
+    pq.write_table(to_table(compared), buffer)
+    content: bytes = buffer.getvalue().to_pybytes()
+    return content
 
 
 def _effect(asked: str) -> float:
@@ -154,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--format",
-        choices=("text", "markdown", "latex", "csv"),
+        choices=FORMATS,
         default="text",
         help="format of what is printed (default: text)",
     )

@@ -57,12 +57,14 @@ class TestMain:
         assert shown.err == ""
         assert sorted(base.parents[1].rglob("*")) == before
 
-    def test_out_gets_four_files_that_agree(self, base, new, tmp_path, capsys):
+    def test_out_gets_a_file_of_each_kind_and_they_agree(self, base, new, tmp_path, capsys):
         """Parquet and CSV have a line for each cell."""
         out = tmp_path / "a" / "b"
         assert ran(base, new, "--out", out) == 0
-        assert capsys.readouterr().err == f"wrote {out}/comparison.parquet, .csv, .md, .tex\n"
-        assert sorted(os.listdir(out)) == [f"comparison.{end}" for end in ("csv", "md", "parquet", "tex")]
+        assert capsys.readouterr().err == f"wrote {out}/comparison.csv, .md, .tex, .html and .parquet\n"
+        assert sorted(os.listdir(out)) == [
+            f"comparison.{end}" for end in ("csv", "html", "md", "parquet", "tex")
+        ]
         frame, table = pd.read_parquet(out / "comparison.parquet"), pd.read_csv(out / "comparison.csv")
         assert list(frame["verdict"]) == list(table["verdict"]) == ["regression", "untested"]
 
@@ -73,6 +75,7 @@ class TestMain:
             ("markdown", "## Change of"),
             ("latex", "% needs"),
             ("csv", '"cell","metric"'),
+            ("html", "<!DOCTYPE html>"),
         ],
     )
     def test_formats(self, base, new, capsys, kind, start):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from src.analysis import tables, text
+from src.analysis import html, latex, spreadsheet, tables, text
 from src.analysis.changes import IMPROVEMENT, NO_CHANGE, REGRESSION, UNTESTED, compare
 from src.analysis.changes_document import document_of, percent
 from src.analysis.changes_estimates import METRICS
@@ -371,11 +371,12 @@ class TestGolden:
         assert max(map(len, shown.splitlines())) <= 80 or name == "compare_hostile"
 
     @pytest.mark.parametrize("name", ["compare_torch_versions", "compare_hostile"])
-    def test_markdown_and_latex(self, name):
+    def test_other_formats(self, name):
         """As issues and papers show it."""
         document = document_of(compare(*GOLDEN[name]()), ["dtype=float32"])
         golden.check(f"{name}.md", tables.to_markdown(document))
-        golden.check(f"{name}.tex", tables.to_latex(document))
+        golden.check(f"{name}.html", html.to_html(document))
+        golden.check(f"{name}.tex", latex.to_latex(document, "comparison"))
 
     def test_times(self):
         """Of different processes, with a sentence of warning."""
@@ -408,7 +409,7 @@ class TestTable:
     def test_survives_csv(self):
         """Numbers come back as they were."""
         found = to_table(compare(*two_torches()))
-        again = pa.csv.read_csv(pa.py_buffer(tables.to_csv(found).encode()))
+        again = pa.csv.read_csv(pa.py_buffer(spreadsheet.to_csv(found).encode()))
         assert again["change"].to_pylist() == found["change"].to_pylist()
 
 
