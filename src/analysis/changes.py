@@ -19,6 +19,9 @@ from src.stats import LEVEL, Interval, geomean
 
 REGRESSION, IMPROVEMENT, NO_CHANGE, UNTESTED = "regression", "improvement", "no change", "untested"
 
+ORDER = (REGRESSION, IMPROVEMENT, UNTESTED, NO_CHANGE)
+"""Verdicts in the order in which a reader looks for them."""
+
 FAMILY = 1 - LEVEL
 """Part of all comparisons in which any cell may be called changed by chance."""
 

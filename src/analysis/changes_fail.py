@@ -43,9 +43,15 @@ def condition(text: str) -> Condition:
 
 
 def failures(comparison: Comparison, conditions: Sequence[Condition]) -> list[str]:
-    """Return a sentence for each condition that is met, with the cells that meet it."""
+    """Return a sentence for each condition that is met, with the cells that meet it.
+
+    A comparison in which no cell could be tested meets `regression`: a check that cannot be made must
+    not pass.
+    """
     sentences = []
     for asked in conditions:
+        if asked.kind == "regression" and not comparison.tested:
+            sentences.append(f"{asked.kind}: no cell could be tested")
         cells = [label or "the only cell" for label in _FOUND[asked.kind](comparison, asked)]
         if cells:
             limit = f" beyond {100 * asked.beyond:g} %" if asked.beyond else ""

@@ -250,6 +250,10 @@ class TestFailures:
         assert self.met("regression:5.5%", base, new) == []
         assert self.met("regression", new, base) == []
 
+    def test_a_regression_that_cannot_be_looked_for_is_taken_for_one(self):
+        """A check that cannot be made must not pass."""
+        assert self.met("regression", [traced()], [traced()]) == ["regression: no cell could be tested"]
+
     def test_recompiles_that_became_more(self):
         """Not those that became fewer."""
         base, new = [traced()], [traced(recompiles=1)]
@@ -414,6 +418,13 @@ class TestTable:
 
 
 class TestFootnotes:
+    def test_a_ratio_that_changed_tells_the_times_of_both_arms(self):
+        """A smaller speedup may be a faster eager step. The intervals are those of different processes."""
+        base, new = (row(**times(us, 100.0, 0.006), **KNOWN, device="cpu") for us in (300.0, 200.0))
+        (note,) = document_of(compare([base], [new])).footnotes
+        times_of = "eager 300 us ±8.8 % -> 200 us ±8.8 %, compiled 100 us ±8.8 % -> 100 us ±8.8 %"
+        assert note == f"the times behind it: {times_of} (of different processes)"
+
     def test_a_warning_of_both_sides_is_one_footnote(self):
         """And one of a side alone says of which."""
         rows = [timed(2.0, warnings=["noisy"])], [timed(2.0, warnings=["noisy", "drift"])]
