@@ -151,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
         "--out",
         type=Path,
         metavar="DIR",
-        help="write comparison.parquet, .csv, .md and .tex into this folder",
+        help="write comparison.parquet, .csv, .md, .tex and .html here",
     )
     _add_repeated(
         parser,
