@@ -16,7 +16,7 @@ from src.analysis.experiments import Experiment, ExperimentError
 from src.analysis.grid import document_of
 from src.analysis.selection import Selection, SelectionError, condition, select
 from src.analysis.summary import Summary, summarize
-from src.analysis.views import ENDS, FORMATS, View
+from src.analysis.views import ENDS, FORMATS, View, summaries_folder
 
 _EXAMPLES = """\
 examples:
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return console.refuse(str(error))
     except OSError as error:
         return console.refuse(f"cannot read {error.filename or path}: {error.strerror or error}")
-    out: Path = arguments.out or _default_out(path, summary, everything=arguments.all)
+    out: Path = arguments.out or summaries_folder(path, summary, everything=arguments.all)
     contents = {"summary.parquet": _parquet(summary)} | drawn
     for view in views:
         contents |= view.files()
@@ -160,15 +160,6 @@ def _parser() -> argparse.ArgumentParser:
         help="draw this figure into the folder of the files, as .png and .svg (needs matplotlib)",
     )
     return parser
-
-
-def _default_out(path: Path, summary: Summary, *, everything: bool) -> Path:
-    """Return the folder `summaries/<sweep or all>` in the output folder that `path` lies in."""
-    absolute = path.absolute()
-    runs = next((folder for folder in (absolute, *absolute.parents) if folder.name == "runs"), None)
-    # A sweep's name comes from a file: it must not lead out of the folder.
-    name = "all" if everything else re.sub(r"[^\w.-]", "_", str(summary.sweeps[0])).lstrip(".") or "unnamed"
-    return (runs.parent if runs else paths.output_dir()) / "summaries" / name
 
 
 def _parquet(summary: Summary) -> bytes:

@@ -90,7 +90,7 @@ ALLOWED = {
 }
 
 SWEEP_MAY_USE_OF_ANALYSIS = {
-    "src.sweep.session": ["src.analysis.report"],
+    "src.sweep.session": ["src.analysis.ending"],
     "src.sweep.progress": ["src.analysis.format"],
 }
 
