@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import paths
-from src.analysis import figures, matrix, tables, text, why
+from src.analysis import charts, matrix, tables, text, why
 from src.analysis.document import Document
 from src.analysis.grid import document_of
 from src.analysis.selection import Selection, SelectionError, condition, select
@@ -56,10 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         table = document_of(summary, arguments.where)
         views = [_View("summary", table, lambda: tables.to_csv(tables.to_table(summary)))]
         views += _other_view(summary, arguments)
-        drawn = figures.files(arguments.figure, summary.cells) if arguments.figure else {}
+        drawn = charts.files([charts.one(arguments.figure, summary)]) if arguments.figure else {}
     except SelectionError as error:
         return _refuse(str(error))
-    except (matrix.MatrixError, why.WhyError, figures.FigureError) as error:
+    except (matrix.MatrixError, why.WhyError, charts.ChartError) as error:
         return _refuse(str(error))
     except OSError as error:
         return _refuse(f"cannot read {path}: {error.strerror or error}")
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(f"cannot write {out}: {error.strerror or error}")
     written = [f"{out}/summary.parquet, .csv, .md, .tex"]
     written += [f"{view.name}.csv, .md, .tex" for view in views[1:]]
-    written += [f"{arguments.figure}.png, .svg"] if drawn else []
+    written += [f"{arguments.figure}.png, .svg, .pdf"] if drawn else []
     return _print(_printed(arguments.format, views[-1]), selection, " and ".join(written))
 
 
@@ -137,8 +137,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--figure",
-        choices=tuple(figures.FIGURES),
-        help="draw this figure into the folder of the files, as .png and .svg (needs matplotlib)",
+        choices=charts.NAMES,
+        help="draw this chart into the folder of the files, as .png, .svg and .pdf (needs vl-convert-python)",
     )
     return parser
 

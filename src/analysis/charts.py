@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from src.analysis import charts_speedups
+from src.analysis import charts_break_even, charts_recompiles, charts_sizes, charts_speedups, charts_times
 from src.analysis.charts_look import Chart, config
 from src.analysis.summary import Summary
 
@@ -13,6 +13,19 @@ __all__ = ["NAMES", "Chart", "ChartError", "charts_of", "config", "files", "one"
 _MAKERS: Mapping[str, Callable[[Summary], Chart | None]] = {
     "speedups": charts_speedups.over_eager,
     "speedups_vs_best": charts_speedups.over_best,
+    "model_sizes": charts_sizes.model_sizes,
+    "recompiles": charts_recompiles.recompiles,
+    "break_even": charts_break_even.break_even,
+    "times": charts_times.times,
+}
+
+_NEEDS = {
+    "speedups": "a speedup, and cells that differ",
+    "speedups_vs_best": "a speedup over the best eager implementation, and cells that differ",
+    "model_sizes": "speedups of two numbers of parameters or more",
+    "recompiles": "counts of recompiles, and two of optimizer, scheduler and lr that vary",
+    "break_even": "a cell in which compiling pays off",
+    "times": "a time",
 }
 
 NAMES: tuple[str, ...] = tuple(_MAKERS)
@@ -42,7 +55,7 @@ def one(name: str, summary: Summary) -> Chart:
     """
     chart = _MAKERS[name](summary)
     if chart is None:
-        raise ChartError(f"these rows give no chart {name}")
+        raise ChartError(f"a figure {name} needs {_NEEDS[name]}")
     return chart
 
 

@@ -61,15 +61,20 @@ def config(*, dark: bool) -> dict[str, Any]:
         "font": FONT,
         "padding": 4,
         "view": {"stroke": None, "fill": None},
-        "range": {"category": category, "diverging": (category[0], category[6], category[1], ink)},
+        "range": {
+            "category": category,
+            "diverging": (category[0], category[6], category[1], ink),
+            "ramp": (category[1], category[2], category[0], category[5], ink),
+        },
         "axis": {
             **{"labelColor": ink, "titleColor": ink, "tickColor": muted, "domainColor": muted},
             **{"gridColor": lines, "labelFontSize": 10, "titleFontSize": 11, "titleFontWeight": "normal"},
-            **{"labelLimit": 150, "tickSize": 4},
+            **{"labelLimit": 200, "tickSize": 4},
         },
         "legend": {
             **{"labelColor": ink, "titleColor": muted, "labelFontSize": 10, "titleFontSize": 10},
             **{"titleFontWeight": "normal", "labelLimit": 220, "symbolStrokeWidth": 1.5, "rowPadding": 1},
+            **{"symbolBaseFillColor": ink, "symbolBaseStrokeColor": ink},
             **{"symbolOpacity": 1, "symbolSize": 50, "columnPadding": 8},
             **{"orient": "bottom", "offset": 8, "padding": 0, "titlePadding": 4},
         },
@@ -82,9 +87,8 @@ def config(*, dark: bool) -> dict[str, Any]:
             "reference": {"color": muted, "strokeWidth": 1.2},
             "limit": {"color": muted, "strokeDash": [5, 3], "strokeWidth": 1.2},
             "muted": {"color": muted},
+            "bulk": {"color": category[0], "opacity": 0.55},
             "shade": {"color": muted, "opacity": 0.15},
-            "hollow": {"fill": BACKGROUND[dark], "filled": False},
-            "ink": {"color": ink},
         },
     }
 
@@ -147,13 +151,31 @@ def lines_scale(count: int) -> dict[str, Any]:
     return {"domain": list(range(count)), "paddingInner": 0.15, "paddingOuter": 0.1}
 
 
+def with_ends(values: Iterable[Spec]) -> list[Spec]:
+    """Return those of the values that have an interval, as `ends` gives it."""
+    return [value for value in values if value["low"] is not None and value["high"] is not None]
+
+
+def noted(notes: Sequence[str]) -> dict[str, Any]:
+    """Return the part of a specification that says above a chart what it leaves out, if anything."""
+    return {"title": {"text": list(notes), "fontWeight": "normal"}} if notes else {}
+
+
 def tooltip(**titles: str) -> list[dict[str, str]]:
     """Return a tooltip of fields, each with its title; all are words."""
     return [{"field": name, "type": "nominal", "title": title} for name, title in titles.items()]
 
 
+def short(text: str, most: int = 34) -> str:
+    """Return a label of at most `most` characters; a long one is cut in the middle, keeping its ends."""
+    if len(text) <= most:
+        return text
+    head = (most - 1) * 3 // 5
+    return f"{text[:head]}\u2026{text[len(text) - (most - 1 - head) :]}"
+
+
 def spread_evenly(count: int, most: int) -> Sequence[int]:
-    """Return at most `most` of the numbers below `count`, evenly spaced, the first and the last among them."""
+    """Return at most `most` of the numbers below `count`, evenly spaced from the first to the last."""
     if count <= most:
         return range(count)
     return [round(i * (count - 1) / (most - 1)) for i in range(most)]

@@ -1,18 +1,15 @@
 """Speedups of all cells, once for each axis that varies: which choice matters, and how much.
 
-A point for each cell. A geometric mean only over cells that differ in nothing but the axis, and that
-every value of the axis has: a mean over other cells would compare the cells.
+A point for each cell, or the range of many; a larger mark for the geometric mean where there is a fair one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from src import stats
 from src.analysis import charts_look as look
 from src.analysis import format as fmt
-from src.analysis.axes import Axis, implied
+from src.analysis.axis_speedups import Line, Point, lines_of
 from src.analysis.cells import Cell
 from src.analysis.charts_look import Chart, Spec
 from src.analysis.summary import Summary, cell_label
@@ -21,32 +18,7 @@ from src.stats import Interval
 _MOST_POINTS = 200
 """Cells above which a line shows the range of its cells and not each of them."""
 
-_MOST_VALUES = 30
-"""Values of an axis above which those after them are left out."""
-
 _SORTS = {"faster": "faster", "slower": "slower", "no_difference": "no difference"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """One cell."""
-
-    index: int  # of the cell in the summary
-    value: Interval
-    verdict: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One value of one axis, or an axis's title with nothing beside it."""
-
-    axis: str
-    label: str
-    points: tuple[_Point, ...]
-    cells: int  # measured or not
-    geomean: Interval | None
-    shared: int  # cells in the geomean
-    head: bool = False
 
 
 _Of = Callable[[Cell], tuple[Interval | None, str | None]]
@@ -71,60 +43,40 @@ def over_best(summary: Summary) -> Chart | None:
 
 def _chart(name: str, words: tuple[str, str], summary: Summary, of: _Of) -> Chart | None:
     points = {
-        index: _Point(index, value, verdict)
+        index: Point(index, value, verdict)
         for index, (value, verdict) in enumerate(map(of, summary.cells))
         if value is not None and value.center > 0
     }
-    lines = [line for axis in summary.shown for line in _lines(summary, axis, points)]
+    lines = [line for axis in summary.shown for line in lines_of(summary, axis, points)]
     if not points or not lines:
         return None
+    notes = _notes(summary, lines, points)
     return Chart(
         name,
         f"Speedup over {words[1]}",
-        _description(summary, lines, points, words[1]),
-        _spec(summary, lines, points, words[0]),
+        " ".join((_description(summary, lines, points, words[1]), *(f"Drawn are {note}." for note in notes))),
+        {**_spec(summary, lines, points, words[0]), **look.noted(notes)},
     )
 
 
-def _lines(summary: Summary, axis: Axis, points: Mapping[int, _Point]) -> list[_Line]:
-    members: dict[str, list[int]] = {}
-    for index, label in enumerate(axis.labels):
-        members.setdefault(label, []).append(index)
-    measured = [label for label, indices in members.items() if any(i in points for i in indices)]
-    if not measured:
-        return []
-    shared = _shared(summary, axis, members, points)
-    lines = [_Line(axis.title, axis.title, (), 0, None, 0, head=True)]
-    for label in measured[:_MOST_VALUES]:
-        own = tuple(points[i] for i in members[label] if i in points)
-        common = [points[i].value for i in shared.get(label, ())]
-        mean = stats.geomean_interval(common) if len(common) > 1 else None
-        lines.append(_Line(axis.title, label, own, len(members[label]), mean, len(common)))
-    return lines
+def _notes(summary: Summary, lines: Sequence[Line], points: Mapping[int, Point]) -> list[str]:
+    """Return what the chart leaves out, or puts together."""
+    notes = []
+    if len(points) > _MOST_POINTS:
+        notes.append(f"{len(points)} cells: line from least to greatest, bar over the middle half")
+    for axis in summary.shown:
+        drawn = sum(line.axis == axis.title and not line.head for line in lines)
+        values = len({axis.labels[index] for index in points})
+        if drawn < values:
+            notes.append(f"{axis.title}: {drawn} of {values} values")
+    return notes
 
 
-def _shared(
-    summary: Summary, axis: Axis, members: Mapping[str, Sequence[int]], points: Mapping[int, _Point]
-) -> dict[str, list[int]]:
-    """Return for each value of an axis the cells whose like every other value has, in one order.
-
-    Nothing where machines differ, unless the axis tells them apart: a mean never mixes machines.
-    """
-    followers = set(implied(summary.axes, axis.title)) if axis.title in ("model", "device") else set()
-    others = [a for a in summary.axes if a.varies and a is not axis and a.title not in followers]
-    if any(other.kind == "machine" for other in others):
-        return {}
-    places: dict[str, dict[tuple[str, ...], int]] = {}
-    for label, indices in members.items():
-        usable = (i for i in indices if i in points and summary.cells[i].comparable)
-        places[label] = {tuple(other.labels[i] for other in others): i for i in usable}
-    common = set.intersection(*(set(place) for place in places.values()))
-    return {label: [place[key] for key in place if key in common] for label, place in places.items()}
-
-
-def _spec(summary: Summary, lines: Sequence[_Line], points: Mapping[int, _Point], over: str) -> Spec:
-    scale = look.log_scale((point.value for point in points.values()), always=[1.0])
+def _spec(summary: Summary, lines: Sequence[Line], points: Mapping[int, Point], over: str) -> Spec:
     many = len(points) > _MOST_POINTS
+    values = [point.value for point in points.values()]
+    shown = [Interval(value.center, None, None) for value in values] if many else values
+    scale = look.log_scale(shown, always=[1.0])
     most = 1 if many else max(len(line.points) for line in lines)
     x = {
         "field": "center",
@@ -148,7 +100,7 @@ def _spec(summary: Summary, lines: Sequence[_Line], points: Mapping[int, _Point]
         "height": len(lines) * (22 if many else min(max(4 * most, 18), 30)),
         "autosize": {"type": "fit-x", "contains": "padding"},
         "params": [
-            {"name": "names", "value": [line.label for line in lines]},
+            {"name": "names", "value": [look.short(line.label) for line in lines]},
             {"name": "heads", "value": [line.head for line in lines]},
             {"name": "counts", "value": counts},
         ],
@@ -159,19 +111,16 @@ def _spec(summary: Summary, lines: Sequence[_Line], points: Mapping[int, _Point]
                 "mark": {"type": "rule", "style": "reference"},
                 "encoding": {"x": x},
             },
-            *(
-                _ranges(summary, lines, x, left, titled)
-                if many
-                else _points(summary, lines, x, left, titled, scale)
-            ),
-            *_means(lines, means, x, bare),
+            *(_ranges(lines, x, left, titled) if many else _points(summary, lines, x, left, titled)),
+            *_means(lines, means, x, bare, many=many),
         ],
     }
 
 
-def _kinds(lines: Sequence[_Line]) -> tuple[Spec, Spec]:
+def _kinds(lines: Sequence[Line], *, many: bool) -> tuple[Spec, Spec]:
     """Return how colours and shapes tell verdicts and geomeans apart, with a legend of those in use."""
-    verdicts = {_SORTS.get(str(point.verdict), "no difference") for line in lines for point in line.points}
+    points = [point for line in lines for point in line.points if not many]
+    verdicts = {_SORTS.get(str(point.verdict), "no difference") for point in points}
     used = verdicts | ({"geomean"} if any(line.geomean for line in lines) else set())
     shown = [kind for kind in look.VERDICTS if kind in used]
     kind = {
@@ -184,15 +133,13 @@ def _kinds(lines: Sequence[_Line]) -> tuple[Spec, Spec]:
     )
 
 
-def _points(
-    summary: Summary, lines: Sequence[_Line], x: Spec, left: Spec, right: Spec, scale: Spec
-) -> list[Spec]:
+def _points(summary: Summary, lines: Sequence[Line], x: Spec, left: Spec, right: Spec) -> list[Spec]:
     """Return each cell with its interval and its verdict."""
-    colours, shapes = _kinds(lines)
+    colours, shapes = _kinds(lines, many=False)
     values = [
         {
             **{"line": number, "place": (rank + 0.5) / len(line.points), "center": point.value.center},
-            **look.ends(point.value, scale),
+            **look.ends(point.value, x["scale"]),
             **{"kind": _SORTS.get(str(point.verdict), "no difference")},
             **{"cell": cell_label(summary.shown, point.index), "value": f"{line.axis}: {line.label}"},
             "speedup": " ".join((fmt.ratio(point.value), fmt.bounds(point.value))),
@@ -205,7 +152,7 @@ def _points(
     bars = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "yOffset": offset, "color": colours}
     return [
         {
-            "data": {"values": [v for v in values if v["low"] is not None and v["high"] is not None]},
+            "data": {"values": look.with_ends(values)},
             "mark": {"type": "rule", "strokeWidth": 1.2, "opacity": 0.7},
             "encoding": {**bars, "y": left},
         },
@@ -220,7 +167,7 @@ def _points(
     ]
 
 
-def _ranges(summary: Summary, lines: Sequence[_Line], x: Spec, left: Spec, right: Spec) -> list[Spec]:
+def _ranges(lines: Sequence[Line], x: Spec, left: Spec, right: Spec) -> list[Spec]:
     """Return the least, the greatest and the middle half of the cells of each line."""
     values = [
         {"line": number, **_quartiles([point.value.center for point in line.points])}
@@ -238,7 +185,7 @@ def _ranges(summary: Summary, lines: Sequence[_Line], x: Spec, left: Spec, right
         },
         {
             **data,
-            "mark": {"type": "bar", "height": {"band": 0.6}},
+            "mark": {"type": "bar", "style": "bulk", "height": {"band": 0.6}},
             "encoding": {
                 **{"x": {**x, "field": "first"}, "x2": {"field": "third"}, "y": right},
                 "tooltip": shown,
@@ -259,7 +206,7 @@ def _quartiles(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _mean(number: int, line: _Line, scale: Spec) -> dict[str, Any] | None:
+def _mean(number: int, line: Line, scale: Spec) -> dict[str, Any] | None:
     if line.geomean is None:
         return None
     return {
@@ -270,14 +217,14 @@ def _mean(number: int, line: _Line, scale: Spec) -> dict[str, Any] | None:
     }
 
 
-def _means(lines: Sequence[_Line], means: Sequence[Spec], x: Spec, y: Spec) -> list[Spec]:
+def _means(lines: Sequence[Line], means: Sequence[Spec], x: Spec, y: Spec, *, many: bool) -> list[Spec]:
     if not means:
         return []
-    colours, shapes = _kinds(lines)
+    colours, shapes = _kinds(lines, many=many)
     shown = look.tooltip(value="axis", speedup="geomean", cells="over cells")
     return [
         {
-            "data": {"values": [m for m in means if m["low"] is not None and m["high"] is not None]},
+            "data": {"values": look.with_ends(means)},
             "mark": {"type": "rule", "strokeWidth": 2},
             "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, "color": colours},
         },
@@ -289,7 +236,7 @@ def _means(lines: Sequence[_Line], means: Sequence[Spec], x: Spec, y: Spec) -> l
     ]
 
 
-def _description(summary: Summary, lines: Sequence[_Line], points: Mapping[int, _Point], over: str) -> str:
+def _description(summary: Summary, lines: Sequence[Line], points: Mapping[int, Point], over: str) -> str:
     ordered = sorted(points.values(), key=lambda point: point.value.center)
     ends = [
         f"{fmt.ratio(point.value)} ({cell_label(summary.shown, point.index)})"
