@@ -49,7 +49,7 @@ def break_even(summary: Summary) -> Chart | None:
         "autosize": {"type": "fit-x", "contains": "padding"},
         **(_shares(lines, x) if many else _each(lines, x)),
     }
-    return Chart("break_even", "Break-even steps", _description(summary, lines, paying), spec)
+    return look.chart("break_even", "Break-even steps", _description(summary, lines, paying), spec)
 
 
 def _line(summary: Summary, index: int, cell: Cell) -> _Line | None:

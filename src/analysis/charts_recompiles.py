@@ -63,7 +63,7 @@ def recompiles(summary: Summary) -> Chart | None:
         "vconcat": [_view(panel, across, sides[0], kinds) for panel in shown],
     }
     title = f"Recompiles by {sides[0].title} and {across.title}"
-    return Chart("recompiles", title, _description(summary, panels, kinds, notes), spec)
+    return look.chart("recompiles", title, _description(summary, panels, kinds, notes), spec)
 
 
 def _panels(summary: Summary) -> list[_Panel]:

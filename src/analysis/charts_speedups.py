@@ -51,7 +51,7 @@ def _chart(name: str, words: tuple[str, str], summary: Summary, of: _Of) -> Char
     if not points or not lines:
         return None
     notes = _notes(summary, lines, points)
-    return Chart(
+    return look.chart(
         name,
         f"Speedup over {words[1]}",
         " ".join((_description(summary, lines, points, words[1]), *(f"Drawn are {note}." for note in notes))),

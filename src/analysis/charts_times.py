@@ -55,7 +55,7 @@ def times(summary: Summary) -> Chart | None:
         "autosize": {"type": "fit-x", "contains": "padding"},
         **_spec(lines),
     }
-    return Chart("times", "Time of a step", _description(lines, note), spec)
+    return look.chart("times", "Time of a step", _description(lines, note), spec)
 
 
 def _line(summary: Summary, index: int, cell: Cell) -> _Line:
