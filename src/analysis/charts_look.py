@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from src.analysis.summary import Summary
 from src.stats import Interval
 
 Spec = Mapping[str, Any]
@@ -60,6 +61,9 @@ def chart(name: str, title: str, description: str, spec: Spec) -> Chart:
 
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
+_SPEAKING = ("model", "dtype", "optimizer", "scheduler", "lr", "backend", "mode", "gpu")
+"""Axes whose values speak for themselves."""
+
 _CLIP = 4.0
 """An interval may widen a scale beyond the outermost centre by this factor; what is further is cut off."""
 
@@ -88,7 +92,7 @@ def config(*, dark: bool) -> dict[str, Any]:
             **{"titleFontWeight": "normal", "labelLimit": 220, "symbolStrokeWidth": 1.5, "rowPadding": 1},
             **{"symbolBaseFillColor": ink, "symbolBaseStrokeColor": ink},
             **{"symbolOpacity": 1, "symbolSize": 50, "columnPadding": 8},
-            **{"orient": "bottom", "offset": 8, "padding": 0, "titlePadding": 4},
+            **{"orient": "bottom", "offset": 8, "padding": 0, "titlePadding": 4, "titleLimit": 400},
         },
         "title": {
             **{"color": ink, "subtitleColor": muted, "fontSize": 11, "subtitleFontSize": 10},
@@ -176,6 +180,15 @@ def noted(notes: Sequence[str]) -> dict[str, Any]:
 def tooltip(**titles: str) -> list[dict[str, str]]:
     """Return a tooltip of fields, each with its title; all are words."""
     return [{"field": name, "type": "nominal", "title": title} for name, title in titles.items()]
+
+
+def cell_name(summary: Summary, index: int) -> str:
+    """Return the labels of a cell on the axes that vary, those with a name that say nothing without it."""
+    named = (
+        axis.labels[index] if axis.title in _SPEAKING else f"{axis.title}={axis.labels[index]}"
+        for axis in summary.shown
+    )  # fmt: skip
+    return ", ".join(named) or "the only cell"
 
 
 def short(text: str, most: int = 34) -> str:

@@ -32,7 +32,7 @@ _FILLS = {
 
 _WHITE_TEXT = (marks.COUNTS[-1], marks.FALLBACK, marks.WRONG, marks.FAILED)
 _PARTLY = "n~"
-_PARTLY_WORDS = " (~: operations of the step ran outside the graphs)"
+_PARTLY_WORDS = " (~ part of the step ran outside the graphs)"
 
 
 @dataclass(frozen=True, slots=True)

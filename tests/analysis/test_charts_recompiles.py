@@ -107,7 +107,7 @@ class TestRecompiles:
     def test_operations_outside_the_graphs_are_explained_where_there_are_any(self):
         """The mark ~ is on the number; no colour stands for it."""
         rows = [*ROWS[:3], traced(optimizer="sgd", scheduler="cosine", compiled_path="partly")]
-        for shown, expected in ((ROWS, "recompiles"), (rows, "recompiles (~: operations")):
+        for shown, expected in ((ROWS, "recompiles"), (rows, "recompiles (~ part of the step")):
             (view,) = views(chart_of(charts_recompiles.recompiles, shown))
             assert view["layer"][0]["encoding"]["fill"]["title"].startswith(expected)
         assert len(marks(view, "text")[0]) == 4

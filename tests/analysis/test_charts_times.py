@@ -24,7 +24,7 @@ class TestTimes:
                 ("the only cell", "eager"): 240e-6,
                 ("the only cell", "best eager"): 80e-6,
                 ("the only cell", "compiled"): 120e-6,
-                ("the only cell", "compiled, device busy"): 90e-6,
+                ("the only cell", "compiled: device busy"): 90e-6,
                 ("the only cell", "roofline floor"): 28 * 10_485_760 / 4450e9,
             }
         )
@@ -38,6 +38,16 @@ class TestTimes:
         """One mark, not two of the same time."""
         same = row(**best("foreach", 240.0, margin=0.01))
         assert {kind for _, kind in drawn([same])} == {"eager", "compiled"}
+
+    def test_a_floor_that_bounds_nothing_is_not_drawn(self):
+        """The parameters fit into the cache, which is faster than the memory."""
+        cached = row(warnings=["in_cache"], **explained("compiled", 120.0))
+        assert {kind for _, kind in drawn([cached])} == {"eager", "compiled"}
+
+    def test_a_number_is_named(self):
+        """64 of what?"""
+        chart = chart_of(charts_times.times, [row(width=64), row(width=128, optimizer="sgd")])
+        assert parameter(chart, "names") == ["width=64, adam", "width=128, sgd"]
 
     def test_invalid_and_failed_rows_are_not_drawn(self):
         """Their times are no numbers."""
