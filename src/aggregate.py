@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import console, paths
-from src.analysis import experiments, figures, matrix, paper, placing, spreadsheet, tables, tidy, why
+from src.analysis import charts, experiments, matrix, paper, placing, spreadsheet, tables, tidy, why
 from src.analysis.experiments import Experiment, ExperimentError
 from src.analysis.grid import document_of
 from src.analysis.selection import Selection, SelectionError, condition, select
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         selection = _select(path, arguments, experiment)
         summary = summarize(selection.rows)
         views = list(_views(summary, arguments, experiment))
-        drawn = figures.files(arguments.figure, summary.cells) if arguments.figure else {}
+        drawn = charts.files([charts.one(arguments.figure, summary)]) if arguments.figure else {}
     except _MISTAKES as error:
         return console.refuse(str(error))
     except OSError as error:
@@ -61,14 +61,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.say(views[-1].printed(arguments.format, console.width(), unicode=console.unicode()))
     written = [f"{out}/summary.parquet, {', '.join(f'.{end}' for end in ENDS)}"]
     written += [view.file_names for view in views[1:]]
-    written += [f"{arguments.figure}.png, .svg"] if drawn else []
+    written += [f"{arguments.figure}.png, .svg, .pdf"] if drawn else []
     console.tell(f"wrote {' and '.join(written)}")
     return code
 
 
 _MISTAKES = (
     *(SelectionError, ExperimentError, placing.MixedError),
-    *(matrix.MatrixError, why.WhyError, figures.FigureError),
+    *(matrix.MatrixError, why.WhyError, charts.ChartError),
 )
 
 
@@ -156,8 +156,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--figure",
-        choices=tuple(figures.FIGURES),
-        help="draw this figure into the folder of the files, as .png and .svg (needs matplotlib)",
+        choices=charts.NAMES,
+        help="draw this chart into the folder of the files, as .png, .svg and .pdf (needs vl-convert-python)",
     )
     return parser
 

@@ -151,6 +151,7 @@ class TestLoaded:
             ("import src.sweep.session, src.sweep.job", ["torch", "pandas", "src.bench"]),
             ("import src.aggregate", ["torch", "hydra", "src.bench", "src.sweep"]),
             ("import src.compare", ["torch", "hydra", "pandas", "scipy", "src.bench", "src.sweep"]),
+            ("import src.analysis.charts", ["torch", "hydra", "pandas", "scipy", "altair", "vl_convert"]),
             ("import src.spec", ["torch", "hydra", "pandas", "pyarrow"]),
             ("import src.exclusions, src.lr_functions", ["torch", "hydra", "pandas", "pyarrow"]),
             ("import src.verdicts", ["torch", "hydra", "pandas", "scipy", "src.bench", "src.sweep"]),

@@ -8,7 +8,7 @@ from src.analysis import charts_look as look
 from src.analysis import format as fmt
 from src.analysis.cells import Cell
 from src.analysis.charts_look import Chart, Spec
-from src.analysis.summary import Summary, cell_label
+from src.analysis.summary import Summary
 from src.stats import Interval
 
 _MOST_CELLS = 40
@@ -49,14 +49,14 @@ def break_even(summary: Summary) -> Chart | None:
         "autosize": {"type": "fit-x", "contains": "padding"},
         **(_shares(lines, x) if many else _each(lines, x)),
     }
-    return Chart("break_even", "Break-even steps", _description(summary, lines, paying), spec)
+    return look.chart("break_even", "Break-even steps", _description(summary, lines, paying), spec)
 
 
 def _line(summary: Summary, index: int, cell: Cell) -> _Line | None:
     """Return what is known of a cell, None where that is nothing."""
     found = zip(_CACHES, (cell.break_even, cell.break_even_warm), strict=True)
     steps = {cache: value for cache, value in found if value is not None and value.center > 0}
-    label = cell_label(summary.shown, index) or "the only cell"
+    label = look.cell_name(summary, index)
     if steps:
         return _Line(label, steps, "")
     if cell.compile_s is None or cell.verdict not in ("slower", "no_difference"):

@@ -4,11 +4,13 @@ A chart is a plain Vega-Lite specification. Texts of rows enter it as data alone
 set, of a parameter or of a scale's domain, never an expression, a field's name or a format.
 """
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from src.analysis.summary import Summary
 from src.stats import Interval
 
 Spec = Mapping[str, Any]
@@ -33,11 +35,12 @@ BACKGROUND: Mapping[bool, str] = {False: "#ffffff", True: "#16191d"}
 """Colour behind a chart, by whether it is dark."""
 
 CATEGORIES: Mapping[bool, tuple[str, ...]] = {
-    False: ("#0072b2", "#d55e00", "#009e73", "#b8548b", "#c98500", "#3a9fd6", "#6e7681"),
-    True: ("#4fa8de", "#ef7d2d", "#2bbd92", "#db8fb9", "#e6a520", "#8ccbf0", "#9aa3ad"),
+    False: ("#0072b2", "#d55e00", "#04a561", "#9003c4", "#7f642f", "#2c95ff", "#6e7681"),
+    True: ("#4fa8de", "#ef7d2d", "#13785d", "#c528e6", "#f5d49f", "#79ebfe", "#9aa3ad"),
 }
-"""Colours that the colour-blind tell apart (after Okabe and Ito, Color Universal Design, 2008), as dark
-or as light as the background asks for: at least 3:1 against it."""
+"""Colours of series, which people tell apart who see no red, no green or no blue too. They begin with the
+blue and the vermilion of Okabe and Ito (Color Universal Design, 2008), lighter on a dark background; the
+others were found by a search for the largest least difference (tests/analysis/test_charts_look.py)."""
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 """Marks by way of compiling."""
@@ -46,7 +49,20 @@ VERDICTS = ("faster", "no difference", "slower", "geomean")
 VERDICT_SHAPES = ("triangle-up", "circle", "triangle-down", "diamond")
 """What `config` gives the colours of its range `diverging` to, in this order."""
 
+
+def chart(name: str, title: str, description: str, spec: Spec) -> Chart:
+    """Return a chart whose specification is plain JSON data: lists, and numbers that are finite.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    return Chart(name, title, description, json.loads(json.dumps(spec, allow_nan=False)))
+
+
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
+
+_SPEAKING = ("model", "dtype", "optimizer", "scheduler", "lr", "backend", "mode", "gpu")
+"""Axes whose values speak for themselves."""
 
 _CLIP = 4.0
 """An interval may widen a scale beyond the outermost centre by this factor; what is further is cut off."""
@@ -62,9 +78,9 @@ def config(*, dark: bool) -> dict[str, Any]:
         "padding": 4,
         "view": {"stroke": None, "fill": None},
         "range": {
-            "category": category,
-            "diverging": (category[0], category[6], category[1], ink),
-            "ramp": (category[1], category[2], category[0], category[5], ink),
+            "category": list(category),
+            "diverging": [category[0], category[6], category[1], ink],
+            "ramp": [category[1], category[2], category[0], category[5], ink],
         },
         "axis": {
             **{"labelColor": ink, "titleColor": ink, "tickColor": muted, "domainColor": muted},
@@ -76,7 +92,7 @@ def config(*, dark: bool) -> dict[str, Any]:
             **{"titleFontWeight": "normal", "labelLimit": 220, "symbolStrokeWidth": 1.5, "rowPadding": 1},
             **{"symbolBaseFillColor": ink, "symbolBaseStrokeColor": ink},
             **{"symbolOpacity": 1, "symbolSize": 50, "columnPadding": 8},
-            **{"orient": "bottom", "offset": 8, "padding": 0, "titlePadding": 4},
+            **{"orient": "bottom", "offset": 8, "padding": 0, "titlePadding": 4, "titleLimit": 400},
         },
         "title": {
             **{"color": ink, "subtitleColor": muted, "fontSize": 11, "subtitleFontSize": 10},
@@ -106,7 +122,7 @@ def log_scale(values: Iterable[Interval], always: Iterable[float] = ()) -> dict[
     shown = [end for end in ends if low / _CLIP <= end <= high * _CLIP]
     low, high = min([low, *shown]), max([high, *shown])
     margin = max((high / low) ** 0.04, 1.01)
-    return {"type": "log", "base": 2, "domain": [low / margin, high * margin], "nice": False, "zero": False}
+    return {"type": "log", "base": 2, "domain": [low / margin, high * margin], "nice": False}
 
 
 def log_ticks(scale: Spec) -> list[float]:
@@ -164,6 +180,15 @@ def noted(notes: Sequence[str]) -> dict[str, Any]:
 def tooltip(**titles: str) -> list[dict[str, str]]:
     """Return a tooltip of fields, each with its title; all are words."""
     return [{"field": name, "type": "nominal", "title": title} for name, title in titles.items()]
+
+
+def cell_name(summary: Summary, index: int) -> str:
+    """Return the labels of a cell on the axes that vary, those with a name that say nothing without it."""
+    named = (
+        axis.labels[index] if axis.title in _SPEAKING else f"{axis.title}={axis.labels[index]}"
+        for axis in summary.shown
+    )  # fmt: skip
+    return ", ".join(named) or "the only cell"
 
 
 def short(text: str, most: int = 34) -> str:

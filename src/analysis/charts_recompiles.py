@@ -32,7 +32,7 @@ _FILLS = {
 
 _WHITE_TEXT = (marks.COUNTS[-1], marks.FALLBACK, marks.WRONG, marks.FAILED)
 _PARTLY = "n~"
-_PARTLY_WORDS = " (~: operations of the step ran outside the graphs)"
+_PARTLY_WORDS = " (~ part of the step ran outside the graphs)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def recompiles(summary: Summary) -> Chart | None:
         "vconcat": [_view(panel, across, sides[0], kinds) for panel in shown],
     }
     title = f"Recompiles by {sides[0].title} and {across.title}"
-    return Chart("recompiles", title, _description(summary, panels, kinds, notes), spec)
+    return look.chart("recompiles", title, _description(summary, panels, kinds, notes), spec)
 
 
 def _panels(summary: Summary) -> list[_Panel]:

@@ -86,7 +86,7 @@ def model_sizes(summary: Summary) -> Chart | None:
         "spacing": 14,
         "resolve": {"legend": {"strokeDash": "independent"}, "scale": {"strokeDash": "independent"}},
     }
-    return Chart(
+    return look.chart(
         "model_sizes", "Speedup and attained fraction by model size", _description(series, note), spec
     )
 
@@ -186,7 +186,7 @@ def _view(
             },
             {
                 "data": {"values": values},
-                "mark": {"type": "line", "strokeWidth": 1.5, "clip": True},
+                "mark": {"type": "line", "strokeWidth": 1.5},
                 "encoding": {
                     "x": x,
                     "y": y,

@@ -12,7 +12,7 @@ from src.analysis import format as fmt
 from src.analysis.axis_speedups import Line, Point, lines_of
 from src.analysis.cells import Cell
 from src.analysis.charts_look import Chart, Spec
-from src.analysis.summary import Summary, cell_label
+from src.analysis.summary import Summary
 from src.stats import Interval
 
 _MOST_POINTS = 200
@@ -51,7 +51,7 @@ def _chart(name: str, words: tuple[str, str], summary: Summary, of: _Of) -> Char
     if not points or not lines:
         return None
     notes = _notes(summary, lines, points)
-    return Chart(
+    return look.chart(
         name,
         f"Speedup over {words[1]}",
         " ".join((_description(summary, lines, points, words[1]), *(f"Drawn are {note}." for note in notes))),
@@ -141,7 +141,7 @@ def _points(summary: Summary, lines: Sequence[Line], x: Spec, left: Spec, right:
             **{"line": number, "place": (rank + 0.5) / len(line.points), "center": point.value.center},
             **look.ends(point.value, x["scale"]),
             **{"kind": _SORTS.get(str(point.verdict), "no difference")},
-            **{"cell": cell_label(summary.shown, point.index), "value": f"{line.axis}: {line.label}"},
+            **{"cell": look.cell_name(summary, point.index), "value": f"{line.axis}: {line.label}"},
             "speedup": " ".join((fmt.ratio(point.value), fmt.bounds(point.value))),
         }
         for number, line in enumerate(lines)
@@ -239,7 +239,7 @@ def _means(lines: Sequence[Line], means: Sequence[Spec], x: Spec, y: Spec, *, ma
 def _description(summary: Summary, lines: Sequence[Line], points: Mapping[int, Point], over: str) -> str:
     ordered = sorted(points.values(), key=lambda point: point.value.center)
     ends = [
-        f"{fmt.ratio(point.value)} ({cell_label(summary.shown, point.index)})"
+        f"{fmt.ratio(point.value)} ({look.cell_name(summary, point.index)})"
         for point in (ordered[0], ordered[-1])
     ]
     verdicts = [point.verdict for point in ordered]

@@ -12,14 +12,14 @@ from src.analysis import charts_look as look
 from src.analysis import format as fmt
 from src.analysis.cells import Cell
 from src.analysis.charts_look import Chart, Spec
-from src.analysis.summary import Summary, cell_label
+from src.analysis.summary import Summary
 from src.stats import Interval
 
 _MOST_CELLS = 40
 """Cells above which only some, evenly spaced in the order of the table, are drawn."""
 
 _ARMS = ("eager", "best eager", "compiled")
-_BUSY, _FLOOR = "compiled, device busy", "roofline floor"
+_BUSY, _FLOOR = "compiled: device busy", "roofline floor"
 _KINDS = (*_ARMS, _BUSY, _FLOOR)
 _SHAPES = {
     "eager": "circle",
@@ -28,6 +28,9 @@ _SHAPES = {
     _BUSY: "stroke",
     _FLOOR: "stroke",
 }
+_IN_CACHE = "in_cache"
+"""The warning that the floor bounds nothing."""
+
 _S_PER_US = 1e-6
 
 
@@ -55,7 +58,7 @@ def times(summary: Summary) -> Chart | None:
         "autosize": {"type": "fit-x", "contains": "padding"},
         **_spec(lines),
     }
-    return Chart("times", "Time of a step", _description(lines, note), spec)
+    return look.chart("times", "Time of a step", _description(lines, note), spec)
 
 
 def _line(summary: Summary, index: int, cell: Cell) -> _Line:
@@ -65,10 +68,10 @@ def _line(summary: Summary, index: int, cell: Cell) -> _Line:
         "best eager": None if cell.best is None or cell.eager_is_best else cell.best.us,
         "compiled": cell.compiled,
         _BUSY: _exact(compiled.device_us if compiled else None),
-        _FLOOR: _exact(cell.why.floor_us),
+        _FLOOR: _exact(None if _IN_CACHE in cell.warnings else cell.why.floor_us),
     }
     return _Line(
-        cell_label(summary.shown, index) or "the only cell",
+        look.cell_name(summary, index),
         {kind: value for kind, value in found.items() if value is not None and value.center > 0},
         " or ".join(map(fmt.plain, compiled.bounds)) if compiled else "",
     )
