@@ -54,6 +54,8 @@ ROW_COLUMNS: tuple[str, ...] = (
     *("recompile_causes", "recompile_summary", "recompile_limit_hit", "eager_from_step"),
     *explanation.COLUMNS,
     *record.MACHINE_FACTS,
+    *("schema_version", "stepsweep_version", "stepsweep_commit", "python_version", "triton_version"),
+    "gpu_driver",
 )
 """Columns of a row that the analysis reads. The times of the single blocks are not among them."""
 
@@ -107,6 +109,7 @@ class Cell:
     failed_gates: tuple[float, ...]  # gate.min_speedup of the rows that failed it
     hints: tuple[str, ...]  # what a reader can do, over all rows
     retested: tuple[str, ...]  # known reasons why the combination cannot work, of rows where it did
+    measured: tuple[Row, ...]  # the rows in the numbers: those that `used` counts
 
     @property
     def used(self) -> int:
@@ -240,6 +243,7 @@ def _cell(facts: Mapping[str, Any], rows: Sequence[Row]) -> Cell:
         ),
         hints=distinct(row["hint"] for row in rows if row["hint"]),
         retested=distinct(row["exclusion"] for row in counted if row["exclusion"] and _works(row)),
+        measured=tuple(counted),
     )
 
 

@@ -1,44 +1,16 @@
-"""A document as Markdown or LaTeX, and a summary as plain numbers for CSV and Parquet."""
+"""A document as Markdown, and a summary as plain numbers for CSV and Parquet."""
 
-import io
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv
 
 from src import record
 from src.analysis import explanation
 from src.analysis.cells import CELL_FACTS, Cell
-from src.analysis.document import Document, Grid, Line
+from src.analysis.contents import INTERVALS
+from src.analysis.document import Document, Line
 from src.analysis.summary import Summary
-from src.stats import Interval
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "[": "{[}",  # after a line's \\ a bare bracket would be its optional argument
-    "]": "{]}",
-    "±": r"$\pm$",
-}
-
-
-def escape_latex(text: str) -> str:
-    """Return `text` such that LaTeX prints it as it is."""
-    return "".join(_LATEX.get(character, character) for character in text)
 
 
 def escape_markdown(text: str) -> str:
@@ -55,7 +27,10 @@ def to_markdown(document: Document) -> str:
     for grid in document.grids:
         if grid.title:
             parts.append(f"### {escape_markdown(grid.title)}")
-        titles = [*grid.label_titles, *(escape_markdown(column.title) for column in grid.columns)]
+        titles = [
+            *map(escape_markdown, grid.label_titles),
+            *(escape_markdown(column.whole) for column in grid.columns),
+        ]
         rows = [_markdown_row(line, grid.note_at) for line in grid.lines]
         align = ["left"] * len(grid.label_titles) + ["right" if c.number else "left" for c in grid.columns]
         parts.append(tabulate(rows, titles, tablefmt="pipe", colalign=align, disable_numparse=True))
@@ -77,56 +52,6 @@ def _markdown_row(line: Line, note_at: int) -> list[str]:
     return cells
 
 
-def to_latex(document: Document) -> str:
-    r"""Return the document as LaTeX: tabulars for `booktabs`, the footnotes below them.
-
-    What stands above the tables becomes comments, to be used in a caption.
-    """
-    turned = ",graphicx" if any(grid.divisible for grid in document.grids) else ""
-    parts = [rf"% needs \usepackage{{booktabs,textcomp{turned}}} and, for other than ASCII, a UTF-8 LaTeX"]
-    parts += [f"% {text}" for text in (document.title, *document.head)]
-    for grid in document.grids:
-        if grid.title:
-            parts += ["", rf"\medskip\noindent {escape_latex(grid.title)}", ""]
-        parts.append(_tabular(grid))
-    parts += [f"\n\\medskip\\noindent {escape_latex(text)}" for text in document.remarks]
-    if document.legend:
-        parts += ["", r"\medskip\noindent{\footnotesize"]
-        parts += [rf"{escape_latex(mark)}: {escape_latex(text)}\par" for mark, text in document.legend]
-        parts.append("}")
-    if document.footnotes:
-        parts += ["", r"\medskip\noindent{\footnotesize"]
-        parts += [
-            rf"\textsuperscript{{{number}}} {escape_latex(text)}\par"
-            for number, text in enumerate(document.footnotes, 1)
-        ]
-        parts.append("}")
-    return "\n".join(parts) + "\n"
-
-
-def _tabular(grid: Grid) -> str:
-    import pandas as pd  # noqa: PLC0415 - takes half a second, not needed for the terminal
-
-    above = [escape_latex(column.title) for column in grid.columns]
-    if grid.divisible:  # a page has room for many narrow columns, but not for their titles side by side
-        above = [rf"\rotatebox{{90}}{{{title}}}" for title in above]
-    rows = [_latex_row(line, grid.note_at) for line in grid.lines]
-    frame = pd.DataFrame(rows, columns=[*map(escape_latex, grid.label_titles), *above], dtype=object)
-    layout = "l" * len(grid.label_titles) + "".join("r" if c.number else "l" for c in grid.columns)
-    text = frame.style.hide(axis="index").to_latex(hrules=True, column_format=layout)
-    return str(text).rstrip("\n")
-
-
-def _latex_row(line: Line, note_at: int) -> list[str]:
-    def sup(notes: tuple[int, ...]) -> str:
-        return rf"\textsuperscript{{{','.join(map(str, notes))}}}" if notes else ""
-
-    entries = [escape_latex(" ".join(p)) + sup(line.notes_of(i)) for i, p in enumerate(line.entries)]
-    cells = [*map(escape_latex, line.labels), *entries]
-    cells[note_at] += sup(line.notes)
-    return cells
-
-
 def to_table(summary: Summary) -> pa.Table:
     """Return one row for each cell, as numbers with their unit in the name of the column."""
     types = {field.name: field.type for field in record.schema(documented=False)}
@@ -134,7 +59,7 @@ def to_table(summary: Summary) -> pa.Table:
     fields += [("runs", pa.int64()), ("runs_used", pa.int64())]
     fields += [(name, pa.string()) for name in ("outcome", "verdict", "reasons", "warnings")]
     fields += [(name, pa.string()) for name in ("eager_best", "verdict_vs_best", "processes")]
-    for name in _INTERVALS:
+    for name in INTERVALS:
         fields += [(f"{name}{end}", pa.float64()) for end in ("", "_low", "_high")]
     fields += [(f"{name}{end}", pa.int64()) for name in ("recompiles", "graphs") for end in ("_low", "_high")]
     fields += [(name, pa.string()) for name in _texts(summary.cells[0])]
@@ -142,22 +67,6 @@ def to_table(summary: Summary) -> pa.Table:
         (name, pa.string() if name.endswith("_bound") else types[name]) for name in explanation.COLUMNS
     ]
     return pa.Table.from_pylist([_numbers(cell) for cell in summary.cells], schema=pa.schema(fields))
-
-
-_INTERVALS: dict[str, Callable[[Cell], Interval | None]] = {
-    "eager_us": lambda cell: cell.eager,
-    "compiled_us": lambda cell: cell.compiled,
-    "speedup": lambda cell: cell.speedup,
-    "eager_best_us": lambda cell: cell.best.us if cell.best else None,
-    "speedup_vs_best": lambda cell: cell.best.speedup if cell.best else None,
-    "eager_after_compile_us": lambda cell: cell.eager_after_compile,
-    "eager_before_compile_us": lambda cell: cell.eager_before_compile,
-    "sequential_speedup": lambda cell: cell.sequential.speedup if cell.sequential else None,
-    "compile_s": lambda cell: cell.compile_s,
-    "compile_warm_s": lambda cell: cell.compile_warm_s,
-    "break_even_steps": lambda cell: cell.break_even,
-    "break_even_warm_steps": lambda cell: cell.break_even_warm,
-}
 
 
 def _numbers(cell: Cell) -> dict[str, Any]:
@@ -181,7 +90,7 @@ def _numbers(cell: Cell) -> dict[str, Any]:
         **{name: "; ".join(dict.fromkeys(texts)) or None for name, texts in _texts(cell).items()},
         **_explained(cell),
     }
-    for name, of in _INTERVALS.items():
+    for name, of in INTERVALS.items():
         interval = of(cell)
         if interval is not None:
             row |= {name: interval.center, f"{name}_low": interval.low, f"{name}_high": interval.high}
@@ -209,10 +118,3 @@ def _texts(cell: Cell) -> dict[str, tuple[str, ...]]:
         "code_hash": trace.code_hashes,
         "hint": cell.hints,
     }
-
-
-def to_csv(table: pa.Table) -> str:
-    """Return a table of numbers as CSV; null is an empty field."""
-    buffer = io.BytesIO()
-    csv.write_csv(table, buffer)
-    return buffer.getvalue().decode()
