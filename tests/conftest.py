@@ -1,10 +1,11 @@
 """What all tests need of the process that runs them, and the programs that some need beside it."""
 
 import signal
+import subprocess
 
 import pytest
 
-from tests.needed import needed_program
+from tests.needed import PACKAGES, missing, needed_program
 
 # A shell starts its background jobs with SIGINT ignored, nohup ignores SIGHUP, and what is ignored
 # is inherited: without this, tests of Ctrl-C and of a closed terminal would fail in such a job.
@@ -14,8 +15,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @pytest.fixture(scope="session")
 def pdflatex():
-    """Return the path of a TeX; without one the test skips (in CI it fails)."""
-    return needed_program("pdflatex")
+    """Return the path of a TeX that has siunitx; without one the test skips (in CI it fails)."""
+    found = needed_program("pdflatex")
+    if not subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True, check=False).stdout:
+        missing(f"this TeX has no siunitx: apt-get install --no-install-recommends {PACKAGES['pdflatex']}")
+    return found
 
 
 @pytest.fixture(scope="session")

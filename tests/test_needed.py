@@ -28,5 +28,5 @@ def test_without_it_the_test_skips_and_says_what_to_install(empty_path, monkeypa
 
 def test_without_it_the_test_fails_where_everything_must_be_there(empty_path, monkeypatch):
     monkeypatch.setenv(needed.EVERYTHING, "1")
-    with pytest.raises(pytest.fail.Exception, match="no chromium: .* is set"):
+    with pytest.raises(pytest.fail.Exception, match=r"no chromium: .* is set"):
         needed.needed_program("chromium", "google-chrome")
