@@ -1,7 +1,10 @@
-"""Programs that some tests need: without one they skip, and where nothing may be missing they fail."""
+"""What some tests need beside Python: without it they skip, and where nothing may be missing they fail."""
 
+import importlib
 import os
 import shutil
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -24,7 +27,15 @@ def needed_program(*names: str) -> str:
     return missing(f"no {names[0]}: apt-get install --no-install-recommends {PACKAGES[names[0]]}")
 
 
-def missing(reason: str) -> str:
+def needed_module(name: str) -> ModuleType:
+    """Return that module; without it the test ends, see `missing`."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        return missing(f"{error}: make install")
+
+
+def missing(reason: str) -> Any:
     """Skip the test that runs because of `reason`; fail it where everything must be there."""
     if os.environ.get(EVERYTHING, "0") not in ("", "0"):
         pytest.fail(f"{reason} ({EVERYTHING} is set)", pytrace=False)

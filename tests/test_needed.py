@@ -30,3 +30,10 @@ def test_without_it_the_test_fails_where_everything_must_be_there(empty_path, mo
     monkeypatch.setenv(needed.EVERYTHING, "1")
     with pytest.raises(pytest.fail.Exception, match=r"no chromium: .* is set"):
         needed.needed_program("chromium", "google-chrome")
+
+
+def test_a_package_is_imported_or_told(monkeypatch):
+    monkeypatch.setenv(needed.EVERYTHING, "1")
+    assert needed.needed_module("fractions").Fraction(2, 4).denominator == 2
+    with pytest.raises(pytest.fail.Exception, match=r"^No module named 'not_there': make install"):
+        needed.needed_module("not_there")

@@ -8,6 +8,7 @@ import torch
 
 from src.bench import torch_private
 from src.sweep import caches
+from tests.needed import missing
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own modules use what torch deprecates
@@ -23,6 +24,12 @@ def fresh_torch():
     yield
     torch.set_num_threads(threads)
     torch._dynamo.reset()
+
+
+@pytest.fixture(scope="session")
+def cxx_compiler():
+    """Return the compiler that inductor takes; without one the test skips (in CI it fails)."""
+    return torch_private.cxx_compiler() or missing("inductor finds no C++ compiler: apt-get install g++")
 
 
 @pytest.fixture(scope="session")
