@@ -140,5 +140,5 @@ def _bundle() -> str:
             "charts need vl-convert-python, which is not installed: pip install 'stepsweep[plot]', "
             "or leave them out with --no-charts"
         ) from None
-    bundle: str = vl_convert.javascript_bundle()
+    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg] # its stub has no default
     return bundle.replace("</script", r"<\/script").replace("<!--", r"<\!--").strip()

@@ -68,14 +68,27 @@ def origin(rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
     return tuple((title, value) for title, value in facts if value)
 
 
-def verdicts(summary: Summary) -> tuple[tuple[str, int], ...]:
-    """Return how many cells have each verdict, or what became of them, the commonest first."""
+def verdicts(summary: Summary) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
+    """Return against what cells are judged, and how many have each verdict, the commonest first.
+
+    Against the eager step every cell counts, with what became of it where it has no verdict; against the best
+    eager implementation those that have one.
+    """
     found: Counter[str] = Counter()
+    best: Counter[str] = Counter()
     for cell in summary.cells:
         bad = [outcome for outcome in cell.outcomes if outcome not in (OK, TRACED)]
-        words = cell.verdict or (bad[0] if bad else TRACED)
-        found[fmt.plain(words).replace("_", " ")] += 1
-    return tuple(found.most_common())
+        found[_spoken(cell.verdict or (bad[0] if bad else TRACED))] += 1
+        if cell.best is not None and cell.best.verdict is not None:
+            best[_spoken(cell.best.verdict)] += 1
+    against = [("cells, against the eager step", tuple(found.most_common()))]
+    if best:
+        against.append(("against the best eager implementation", tuple(best.most_common())))
+    return tuple(against)
+
+
+def _spoken(name: str) -> str:
+    return fmt.plain(name).replace("_", " ")
 
 
 def failures(summary: Summary) -> tuple[Failure, ...]:
@@ -107,7 +120,7 @@ def _failure(reason: str, met: Sequence[tuple[str, Cell]]) -> Failure:
         reason,
         tuple(hints),
         tuple(dict.fromkeys(label or "the only cell" for label, _ in met)),
-        ", ".join(fmt.plain(outcome).replace("_", " ") for outcome in outcomes),
+        ", ".join(map(_spoken, outcomes)),
     )
 
 

@@ -3,7 +3,7 @@
 Every value of a row is a string or a number here; the page shows strings as text and never as HTML.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from src.analysis import contents, doubts
@@ -14,8 +14,8 @@ from src.analysis.grid import outcome_entry
 from src.analysis.summary import Summary
 
 _NUMBERS = (
-    *("eager_us", "eager_best_us", "compiled_us", "speedup", "speedup_vs_best", "compiled_attained"),
-    *("recompiles", "graphs", "compile_s", "compile_warm_s", "break_even_steps", "break_even_warm_steps"),
+    *("eager_us", "eager_best_us", "compiled_us", "speedup", "speedup_vs_best", "recompiles"),
+    *("compiled_attained", "compile_s", "compile_warm_s", "break_even_steps", "break_even_warm_steps"),
 )
 """Contents that have a column where any cell has one."""
 
@@ -91,14 +91,15 @@ def _words(kind: str, number: Number) -> str:
     """Return a number with the unit that suits it, since a column of a page may span models of all sizes."""
     if number.value is None:
         return contents.shown(kind, number, contents.UNITS[kind][0])
-    words = {
+    kinds: Mapping[str, Callable[[float], str]] = {
         "us": fmt.time_us,
         "s": fmt.time_s,
         "steps": fmt.count,
         "part": lambda value: f"{fmt.percent(value)} %",
-        "ratio": lambda _: f"{contents.shown(kind, number, contents.UNITS[kind][0])}x",
-    }.get(kind)
-    return words(number.value) if words else contents.shown(kind, number, contents.UNITS[kind][0])
+    }
+    if kind in kinds:
+        return kinds[kind](number.value)
+    return contents.shown(kind, number, contents.UNITS[kind][0]) + ("x" if kind == "ratio" else "")
 
 
 def _outcome(cell: Cell) -> str:

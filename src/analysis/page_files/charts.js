@@ -4,8 +4,13 @@
   const data = JSON.parse(document.getElementById("chart-data").textContent);
   const places = [...document.querySelectorAll("[data-chart]")];
 
+  const WIDEST = 560; // px of a plot among others: wider, its lines would be flat
+
   function sized(spec, width) {
-    if (spec.vconcat) return { ...spec, vconcat: spec.vconcat.map((view) => sized(view, width)) };
+    if (spec.vconcat) {
+      const views = spec.vconcat.map((view) => ({ ...view, width: Math.min(width, WIDEST) }));
+      return { ...spec, vconcat: views };
+    }
     return spec.width === "container" ? { ...spec, width } : spec;
   }
 

@@ -4,7 +4,7 @@
   const data = JSON.parse(document.getElementById("cell-data").textContent);
   const table = document.getElementById("cell-table");
   const body = table.tBodies[0];
-  const width = data.labels.length + data.columns.length + 2;
+  const width = data.labels.length + data.columns.length + 1;
   const open = new Set(); // rows whose notes are shown
   let order = data.rows.map((_, index) => index);
   let found = order;
@@ -73,15 +73,14 @@
       head.scope = "row";
       made.append(head);
     });
+    const verdict = element("td", data.outcomes[row.o], "verdict");
+    if (row.n.length) verdict.append(opener(index, row));
+    made.append(verdict);
     for (const entry of row.e) {
       const cell = element("td", entry ? entry[1] : "-", "number");
       if (entry && entry[2]) cell.append(element("span", entry[2]));
       made.append(cell);
     }
-    made.append(element("td", data.outcomes[row.o], "verdict"));
-    const last = element("td");
-    if (row.n.length) last.append(opener(index, row));
-    made.append(last);
     return made;
   }
 
