@@ -80,13 +80,15 @@ def config(*, dark: bool) -> dict[str, Any]:
         "range": {
             "category": list(category),
             "diverging": [category[0], category[6], category[1], ink],
-            "ramp": [category[1], category[2], category[0], category[5], ink],
+            "ramp": [category[1], category[2], category[0], ink, category[5]],
         },
         "axis": {
             **{"labelColor": ink, "titleColor": ink, "tickColor": muted, "domainColor": muted},
             **{"gridColor": lines, "labelFontSize": 10, "titleFontSize": 11, "titleFontWeight": "normal"},
             **{"labelLimit": 200, "tickSize": 4},
         },
+        # From the right, where a long title has the width of the labels too.
+        "axisX": {"titleAnchor": "end", "titleAlign": "right"},
         "legend": {
             **{"labelColor": ink, "titleColor": muted, "labelFontSize": 10, "titleFontSize": 10},
             **{"titleFontWeight": "normal", "labelLimit": 220, "symbolStrokeWidth": 1.5, "rowPadding": 1},

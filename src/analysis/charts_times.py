@@ -20,7 +20,7 @@ _MOST_CELLS = 40
 
 _ARMS = ("eager", "best eager", "compiled")
 _BUSY, _FLOOR = "compiled: device busy", "roofline floor"
-_KINDS = (*_ARMS, _BUSY, _FLOOR)
+_KINDS = (*_ARMS, _FLOOR, _BUSY)
 _SHAPES = {
     "eager": "circle",
     "best eager": "square",
