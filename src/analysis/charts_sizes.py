@@ -83,6 +83,7 @@ def model_sizes(summary: Summary) -> Chart | None:
         "$schema": look.SCHEMA,
         **look.noted([note] if note else []),
         "vconcat": views,
+        "usermeta": {"stretches": True},  # a page may make the plots wider
         "spacing": 14,
         "resolve": {"legend": {"strokeDash": "independent"}, "scale": {"strokeDash": "independent"}},
     }

@@ -7,7 +7,7 @@ import pytest
 from src.analysis.charts import charts_of
 from src.analysis.page import page_of
 from src.analysis.summary import summarize
-from tests.rows import bad, best, row, times
+from tests.rows import bad, best, row, times, traced
 
 HOSTILE = "<img src=x onerror=window.hit=1>\"'</script><script>window.hit=1</script>"
 
@@ -222,10 +222,24 @@ class TestLook:
         """Wide tables scroll in their own box."""
         page = opened(cells(), viewport={"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        drawn = page.locator(".chart .light svg").evaluate_all(
+        drawn = page.locator(".chart:not(.fixed) .light svg").evaluate_all(
             "all => all.map(s => s.getBoundingClientRect().right)"
         )
         assert all(right <= width for right in drawn)
+
+    def test_a_heat_map_keeps_its_size_and_scrolls_on_a_phone(self, opened):
+        """Smaller, its numbers could not be read; the keyboard reaches it."""
+        schedulers = [f"scheduler_{n}" for n in range(17)]
+        rows = [
+            traced(job=n, optimizer=optimizer, scheduler=scheduler)
+            for n, (optimizer, scheduler) in enumerate((o, s) for o in ("adam", "sgd") for s in schedulers)
+        ]
+        page = opened(rows, viewport={"width": 390, "height": 800})
+        box = page.locator(".chart.fixed")
+        assert box.evaluate("e => e.scrollWidth > e.clientWidth")
+        assert box.evaluate("e => e.querySelector('.light svg').getBoundingClientRect().width") > 390
+        assert box.get_attribute("tabindex") == "0"
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     def test_text_stands_out_from_what_is_behind_it(self, opened, scheme):

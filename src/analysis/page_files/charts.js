@@ -7,6 +7,7 @@
   const WIDEST = 560; // px of a plot among others: wider, its lines would be flat
 
   function sized(spec, width) {
+    if (spec.vconcat && !spec.usermeta?.stretches) return spec;
     if (spec.vconcat) {
       const views = spec.vconcat.map((view) => ({ ...view, width: Math.min(width, WIDEST) }));
       return { ...spec, vconcat: views };
@@ -15,8 +16,13 @@
   }
 
   async function draw(place) {
+    const spec = data.specs[place.dataset.chart];
     const room = place.clientWidth;
     place.dataset.room = room;
+    if (spec.vconcat && !spec.usermeta?.stretches) {
+      place.classList.add("fixed"); // scrolls in its box where the screen is narrow, by keyboard as well
+      place.tabIndex = 0;
+    }
     const made = [];
     for (const theme of ["light", "dark"]) {
       const view = document.createElement("div");
@@ -24,7 +30,7 @@
       // The room that labels, legend and padding take beside the plot itself is found by drawing once.
       for (let width = room - 120, tries = 0; tries < 2; tries += 1) {
         const options = { config: data[theme], renderer: "svg", actions: false, ast: true, tooltip: { theme } };
-        await vegaEmbed(view, sized(data.specs[place.dataset.chart], Math.max(160, width)), options);
+        await vegaEmbed(view, sized(spec, Math.max(160, width)), options);
         const drawn = view.querySelector("svg").viewBox.baseVal.width;
         if (drawn <= room) break;
         width -= drawn - room;
