@@ -7,7 +7,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 
 from src import paths
 from src.analysis import figures, matrix, tables, text, why
+from src.analysis.cut import LINES, cut, lines
 from src.analysis.document import Document
 from src.analysis.grid import document_of
+from src.analysis.numbers import to_table
 from src.analysis.selection import Selection, SelectionError, condition, select
 from src.analysis.summary import Summary, summarize
 
@@ -53,9 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = [condition(asked) for asked in arguments.where]
         selection = select(path, sweep=arguments.sweep, everything=arguments.all, where=where)
         summary = summarize(selection.rows)
-        table = document_of(summary, arguments.where)
-        views = [_View("summary", table, lambda: tables.to_csv(tables.to_table(summary)))]
+        numbers = to_table(summary)
+        table = document_of(summary, arguments.where, arguments.lines)
+        views = [_View("summary", table, lambda: tables.to_csv(numbers))]
         views += _other_view(summary, arguments)
+        views = [replace(v, document=cut(v.document, arguments.lines, f"{v.name}.csv")) for v in views]
         drawn = figures.files(arguments.figure, summary.cells) if arguments.figure else {}
     except SelectionError as error:
         return _refuse(str(error))
@@ -65,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(f"cannot read {path}: {error.strerror or error}")
     out: Path = arguments.out or _default_out(path, summary, everything=arguments.all)
     try:
-        _write(out, _contents(summary, views) | drawn)
+        _write(out, _contents(numbers, views) | drawn)
     except OSError as error:
         return _refuse(f"cannot write {out}: {error.strerror or error}")
     written = [f"{out}/summary.parquet, .csv, .md, .tex"]
@@ -122,6 +126,13 @@ def _parser() -> argparse.ArgumentParser:
         default="text",
         help="format of what is printed (default: text)",
     )
+    parser.add_argument(
+        "--lines",
+        type=lines,
+        default=LINES,
+        metavar="N",
+        help=f"most lines of a table, or all, in every format but .parquet and .csv (default: {LINES})",
+    )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
         "--matrix",
@@ -152,10 +163,10 @@ def _default_out(path: Path, summary: Summary, *, everything: bool) -> Path:
     return (runs.parent if runs else paths.output_dir()) / "summaries" / name
 
 
-def _contents(summary: Summary, views: Sequence[_View]) -> dict[str, bytes]:
+def _contents(numbers: pa.Table, views: Sequence[_View]) -> dict[str, bytes]:
     """Return what is written of the summary and of each view of it, by the name of the file."""
     buffer = pa.BufferOutputStream()
-    pq.write_table(tables.to_table(summary), buffer)
+    pq.write_table(numbers, buffer)
     contents = {"summary.parquet": buffer.getvalue().to_pybytes()}
     for view in views:
         contents |= {

@@ -98,11 +98,20 @@ def log_t_interval(values: Sequence[float]) -> Interval:
     center = geomean(values)
     if len(values) == 1:
         return Interval(values[0], None, None)
+    half = t_quantile(len(values) - 1) * stdev(map(math.log, values)) / math.sqrt(len(values))
+    return Interval(center, center * math.exp(-half), center * math.exp(half))
+
+
+def t_quantile(df: float, alpha: float = 1 - LEVEL) -> float:
+    """Return how many deviations a symmetric t interval reaches that misses in `alpha` of the cases."""
     from scipy.special import stdtrit  # noqa: PLC0415 - takes a third of a second, rarely needed
 
-    quantile = float(stdtrit(len(values) - 1, (1 + LEVEL) / 2))
-    half = quantile * stdev(map(math.log, values)) / math.sqrt(len(values))
-    return Interval(center, center * math.exp(-half), center * math.exp(half))
+    return -float(stdtrit(df, alpha / 2))
+
+
+def normal_quantile(alpha: float = 1 - LEVEL) -> float:
+    """Return the same of the normal distribution."""
+    return -NormalDist().inv_cdf(alpha / 2)
 
 
 def widened(interval: Interval, deviation: float) -> Interval:
@@ -114,10 +123,10 @@ def widened(interval: Interval, deviation: float) -> Interval:
             normal quantile times this and the half widths of the logarithm add as the sides of a
             right triangle.
     """
-    margins = _log_margins(interval)
+    margins = log_margins(interval)
     if margins is None:
         return interval
-    more = NormalDist().inv_cdf((1 + LEVEL) / 2) * deviation
+    more = normal_quantile() * deviation
     below, above = (math.hypot(side, more) for side in margins)
     return Interval(interval.center, interval.center * math.exp(-below), interval.center * math.exp(above))
 
@@ -128,7 +137,7 @@ def quotient(numerator: Interval, denominator: Interval) -> Interval:
     The half widths of the logarithms add as the sides of a right triangle, below and above apart.
     """
     center = numerator.center / denominator.center
-    n, d = _log_margins(numerator), _log_margins(denominator)
+    n, d = log_margins(numerator), log_margins(denominator)
     if n is None or d is None:
         return Interval(center, None, None)
     return Interval(
@@ -146,14 +155,14 @@ def geomean_interval(intervals: Sequence[Interval]) -> Interval:
         ValueError: `intervals` is empty or has a centre that is not positive.
     """
     center = geomean([i.center for i in intervals])
-    margins = [m for m in map(_log_margins, intervals) if m is not None]
+    margins = [m for m in map(log_margins, intervals) if m is not None]
     if len(margins) < len(intervals):
         return Interval(center, None, None)
     below, above = (math.hypot(*side) / len(margins) for side in zip(*margins, strict=True))
     return Interval(center, center * math.exp(-below), center * math.exp(above))
 
 
-def _log_margins(interval: Interval) -> tuple[float, float] | None:
+def log_margins(interval: Interval) -> tuple[float, float] | None:
     """Return how far the ends lie from the centre in logarithms; None when there are no ends."""
     low, center, high = interval.low, interval.center, interval.high
     if low is None or high is None or min(low, center, high) <= 0:
