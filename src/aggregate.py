@@ -1,26 +1,25 @@
 """Summarise finished sweeps: `python -m src.aggregate [PATH]`. Loads neither torch nor Hydra."""
 
 import argparse
-import os
 import re
-import secrets
-import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from src import paths
-from src.analysis import figures, matrix, tables, text, why
+from src import console, paths
+from src.analysis import experiments, figures, matrix, paper, placing, spreadsheet, tidy, why
 from src.analysis.cut import LINES, cut, lines
-from src.analysis.document import Document
+from src.analysis.experiments import Experiment, ExperimentError
 from src.analysis.grid import document_of
 from src.analysis.numbers import to_table
 from src.analysis.selection import Selection, SelectionError, condition, select
 from src.analysis.summary import Summary, summarize
+from src.analysis.views import ENDS, FORMATS, View
 
 _EXAMPLES = """\
 examples:
@@ -29,6 +28,7 @@ examples:
   python -m src.aggregate --sweep 2025-03-01_12-00-00      one sweep by its name
   python -m src.aggregate --where optimizer=adam,sgd --where compile_mode=default
   python -m src.aggregate outputs/runs/sweep=NAME --format latex > table.tex
+  python -m src.aggregate --table compiling_optimizer --format latex
   python -m src.aggregate --matrix recompiles              optimizers and learning rates against schedulers
   python -m src.aggregate --why                            where the time of each arm goes
   python -m src.aggregate --figure model_sizes             speedup and attained fraction over model sizes
@@ -38,61 +38,76 @@ write. Runs that failed are part of the table and do not change the exit code.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """One way to show a summary: what is printed, and the name of its files."""
-
-    name: str
-    document: Document
-    to_csv: Callable[[], str]
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table of the rows asked for, write its files, and return the exit code."""
     arguments = _parser().parse_args(argv)
     path: Path = arguments.path or paths.output_dir() / "runs"
     try:
-        where = [condition(asked) for asked in arguments.where]
-        selection = select(path, sweep=arguments.sweep, everything=arguments.all, where=where)
+        experiment = experiments.read(experiments.find(arguments.table)) if arguments.table else None
+        selection = _select(path, arguments, experiment)
         summary = summarize(selection.rows)
         numbers = to_table(summary)
-        table = document_of(summary, arguments.where, arguments.lines)
-        views = [_View("summary", table, lambda: tables.to_csv(numbers))]
-        views += _other_view(summary, arguments)
+        views = list(_views(summary, numbers, arguments, experiment))
         views = [replace(v, document=cut(v.document, arguments.lines, f"{v.name}.csv")) for v in views]
         drawn = figures.files(arguments.figure, summary.cells) if arguments.figure else {}
-    except SelectionError as error:
-        return _refuse(str(error))
-    except (matrix.MatrixError, why.WhyError, figures.FigureError) as error:
-        return _refuse(str(error))
+    except _MISTAKES as error:
+        return console.refuse(str(error))
     except OSError as error:
-        return _refuse(f"cannot read {path}: {error.strerror or error}")
+        return console.refuse(f"cannot read {error.filename or path}: {error.strerror or error}")
     out: Path = arguments.out or _default_out(path, summary, everything=arguments.all)
+    contents = {"summary.parquet": _parquet(numbers)} | drawn
+    for view in views:
+        contents |= view.files()
     try:
-        _write(out, _contents(numbers, views) | drawn)
+        console.write(out, contents)
     except OSError as error:
-        return _refuse(f"cannot write {out}: {error.strerror or error}")
-    written = [f"{out}/summary.parquet, .csv, .md, .tex"]
-    written += [f"{view.name}.csv, .md, .tex" for view in views[1:]]
+        return console.refuse(f"cannot write {out}: {error.strerror or error}")
+    code = console.tell_unreadable(selection.unreadable)
+    console.say(views[-1].printed(arguments.format, console.width(), unicode=console.unicode()))
+    written = [f"{out}/summary.parquet, {', '.join(f'.{end}' for end in ENDS)}"]
+    written += [view.file_names for view in views[1:]]
     written += [f"{arguments.figure}.png, .svg"] if drawn else []
-    return _print(_printed(arguments.format, views[-1]), selection, " and ".join(written))
+    console.tell(f"wrote {' and '.join(written)}")
+    return code
 
 
-def _other_view(summary: Summary, arguments: argparse.Namespace) -> list[_View]:
-    """Return what is asked for instead of the table, if anything is."""
+_MISTAKES = (
+    *(SelectionError, ExperimentError, placing.MixedError),
+    *(matrix.MatrixError, why.WhyError, figures.FigureError),
+)
+
+
+def _select(path: Path, arguments: argparse.Namespace, experiment: Experiment | None) -> Selection:
+    where = [condition(asked) for asked in arguments.where]
+    chosen: dict[str, Any] = {"sweep": arguments.sweep, "everything": arguments.all, "where": where}
+    return experiments.rows_of(experiment, path, **chosen) if experiment else select(path, **chosen)
+
+
+def _views(
+    summary: Summary, numbers: pa.Table, arguments: argparse.Namespace, experiment: Experiment | None
+) -> Iterator[View]:
+    """Yield the summary, and what is asked for instead of it, if anything is."""
+    filters = arguments.where
+    if experiment:
+        filters = [*(each.text for each in experiment.table.where), *filters]
+    document = document_of(summary, filters, arguments.lines)
+    yield View("summary", document, lambda: spreadsheet.to_csv(numbers))
     if arguments.matrix:
-        document = matrix.matrix_of(summary, arguments.where)
-        return [_View("recompiles", document, lambda: matrix.to_csv(document))]
+        counts = matrix.matrix_of(summary, filters)
+        yield View("recompiles", counts, lambda: matrix.to_csv(counts))
     if arguments.why:
-        document = why.why_of(summary, arguments.where)
-        return [_View("why", document, lambda: tables.to_csv(why.to_table(summary)))]
-    return []
+        explained = why.why_of(summary, filters)
+        yield View("why", explained, lambda: spreadsheet.to_csv(why.to_table(summary)))
+    if experiment:
+        table = paper.paper_of(summary, experiment, filters)
+        name = re.sub(r"[^\w.-]", "_", experiment.name or experiment.file.stem)
+        yield View(f"{name}-table", table, lambda: tidy.to_csv(summary, experiment))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m src.aggregate",
-        description="Print a table of measured runs and write it as summary.parquet, .csv, .md and .tex.",
+        description="Print a table of measured runs and write summary.parquet, .csv, .md, .tex, .html.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -122,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--format",
-        choices=("text", "markdown", "latex", "csv"),
+        choices=FORMATS,
         default="text",
         help="format of what is printed (default: text)",
     )
@@ -135,16 +150,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
+        "--table",
+        metavar="NAME",
+        help="print the table that experiments/NAME.yaml (or a YAML file of your own) lays out, of the "
+        "newest sweep of that experiment, beside what was published, and write NAME-table.csv, .md, .tex "
+        "and .html as well",
+    )
+    instead.add_argument(
         "--matrix",
         choices=("recompiles",),
         help="print optimizers and learning rates against schedulers instead of the table, and write "
-        "recompiles.csv, .md and .tex as well",
+        "recompiles.csv, .md, .tex and .html as well",
     )
     instead.add_argument(
         "--why",
         action="store_true",
-        help="print where the time of each arm goes instead of the table, and write why.csv, .md and .tex "
-        "as well",
+        help="print where the time of each arm goes instead of the table, and write why.csv, .md, .tex "
+        "and .html as well",
     )
     parser.add_argument(
         "--figure",
@@ -163,65 +185,10 @@ def _default_out(path: Path, summary: Summary, *, everything: bool) -> Path:
     return (runs.parent if runs else paths.output_dir()) / "summaries" / name
 
 
-def _contents(numbers: pa.Table, views: Sequence[_View]) -> dict[str, bytes]:
-    """Return what is written of the summary and of each view of it, by the name of the file."""
+def _parquet(numbers: pa.Table) -> bytes:
     buffer = pa.BufferOutputStream()
     pq.write_table(numbers, buffer)
-    contents = {"summary.parquet": buffer.getvalue().to_pybytes()}
-    for view in views:
-        contents |= {
-            f"{view.name}.csv": view.to_csv().encode(),
-            f"{view.name}.md": tables.to_markdown(view.document).encode(),
-            f"{view.name}.tex": tables.to_latex(view.document).encode(),
-        }
-    return contents
-
-
-def _write(out: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files; each appears whole or not at all."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, content in contents.items():
-        temporary = out / f".{name}.{secrets.token_hex(4)}.tmp"
-        try:
-            temporary.write_bytes(content)
-            temporary.replace(out / name)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def _printed(kind: str, view: _View) -> str:
-    if kind == "markdown":
-        return tables.to_markdown(view.document)
-    if kind == "latex":
-        return tables.to_latex(view.document)
-    if kind == "csv":
-        return view.to_csv()
-    return text.render(view.document, shutil.get_terminal_size((80, 24)).columns, unicode=_unicode())
-
-
-def _unicode() -> bool:
-    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
-
-
-def _print(printed: str, selection: Selection, written: str) -> int:
-    for file, reason in selection.unreadable.items():
-        print(f"skipped {file}: {reason}", file=sys.stderr)  # noqa: T201 - an entry talks
-    try:
-        print(printed, end="")  # noqa: T201
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has enough (`| head`). Python would complain again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except UnicodeEncodeError:
-        encoding = sys.stdout.encoding
-        print(printed.encode(encoding, "backslashreplace").decode(encoding), end="")  # noqa: T201
-    print(f"wrote {written}", file=sys.stderr)  # noqa: T201
-    return 1 if selection.unreadable else 0
-
-
-def _refuse(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)  # noqa: T201
-    return 2
+    return bytes(buffer.getvalue())
 
 
 if __name__ == "__main__":

@@ -94,8 +94,8 @@ def check_fields(node: Any, path: str = "") -> None:
         elif isinstance(value, list):
             _check_length(dotted, value, f.metadata)
             for index, item in enumerate(value):
-                if is_dataclass(item):
-                    check_fields(item, f"{dotted}[{index}]")
+                if isinstance(item, dict):
+                    _check_plain(f"{dotted}[{index}]", item)
                 else:
                     _check_value(dotted, item, f.metadata)
         else:

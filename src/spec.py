@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import reduce
 from operator import getitem
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -133,24 +134,17 @@ class GateSpec:
 
 
 @dataclass
-class PublishedSpec:
-    """A published pair of times to print beside ours."""
-
-    label: str = key("what was published")
-    eager_us: float | None = key("published time of an eager step in us", above=0)
-    compiled_us: float | None = key("published time of a compiled step in us", above=0)
-    recompiles: int | None = key("published number of recompiles", at_least=0)
-    hardware: str = key("hardware and versions of the publication, as far as stated")
-    source: str = key("where it was published")
-
-
-@dataclass
 class ExperimentSpec:
-    """The preset a run belongs to, and what was published about it."""
+    """The preset a run belongs to, the table it is for, and what was published about it.
+
+    Layout and published values say nothing about what is measured. Their keys are known to the analysis,
+    which checks them in full when it makes the table; here they must be plain data.
+    """
 
     name: str | None = key("name of the preset in experiments/", pattern=r"[A-Za-z0-9_.-]+")
     title: str | None = key("title of its table")
-    published: list[PublishedSpec] = key("published values")
+    table: dict[str, Any] = key("layout of its table")
+    published: list[dict[str, Any]] = key("published values, and where in the table they stand")
 
 
 @dataclass

@@ -102,6 +102,7 @@ def log_t_interval(values: Sequence[float]) -> Interval:
     return Interval(center, center * math.exp(-half), center * math.exp(half))
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(df: float, alpha: float = 1 - LEVEL) -> float:
     """Return how many deviations a symmetric t interval reaches that misses in `alpha` of the cases."""
     from scipy.special import stdtrit  # noqa: PLC0415 - takes a third of a second, rarely needed
@@ -109,6 +110,7 @@ def t_quantile(df: float, alpha: float = 1 - LEVEL) -> float:
     return -float(stdtrit(df, alpha / 2))
 
 
+@lru_cache(maxsize=4096)
 def normal_quantile(alpha: float = 1 - LEVEL) -> float:
     """Return the same of the normal distribution."""
     return -NormalDist().inv_cdf(alpha / 2)

@@ -1,5 +1,6 @@
 """`python -m src.aggregate`, mostly without a process."""
 
+import json
 import os
 import subprocess
 import sys
@@ -37,14 +38,16 @@ def run_module(*arguments, **environment):
 
 
 class TestMain:
-    def test_prints_the_newest_sweep_and_writes_four_files(self, runs, capsys):
+    def test_prints_the_newest_sweep_and_writes_its_files(self, runs, capsys):
         """A failed run inside is part of the table, not of the exit code."""
         assert aggregate.main([str(runs)]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith("Sweep new\n")
         assert "2 runs: 1 ok, 1 failed." in shown.out
         folder = runs.parent / "summaries" / "new"
-        assert sorted(os.listdir(folder)) == ["summary.csv", "summary.md", "summary.parquet", "summary.tex"]
+        assert sorted(os.listdir(folder)) == [
+            f"summary.{end}" for end in ("csv", "html", "md", "parquet", "tex")
+        ]
         assert f"wrote {folder}" in shown.err
 
     def test_the_files_agree(self, runs, capsys):
@@ -78,6 +81,7 @@ class TestMain:
             ("markdown", "## Sweep new"),
             ("latex", "% needs"),
             ("csv", '"model","width"'),
+            ("html", "<!DOCTYPE html>"),
         ],
     )
     def test_formats(self, runs, capsys, kind, start):
@@ -101,9 +105,11 @@ class TestMain:
         assert aggregate.main([str(tmp_path / "runs"), "--matrix", "recompiles", "--format", kind]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith(start)
-        assert shown.err.endswith("summary.parquet, .csv, .md, .tex and recompiles.csv, .md, .tex\n")
+        assert shown.err.endswith(
+            "summary.parquet, .csv, .md, .tex, .html and recompiles.csv, .md, .tex, .html\n"
+        )
         written = os.listdir(tmp_path / "summaries" / "first")
-        assert {"recompiles.csv", "recompiles.md", "recompiles.tex", "summary.csv"} <= set(written)
+        assert {"recompiles.csv", "recompiles.md", "recompiles.tex", "recompiles.html"} <= set(written)
 
     @pytest.mark.parametrize(
         ("kind", "start"),
@@ -115,10 +121,47 @@ class TestMain:
         assert aggregate.main([str(tmp_path / "runs"), "--why", "--format", kind]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith(start)
-        assert shown.err.endswith("summary.parquet, .csv, .md, .tex and why.csv, .md, .tex\n")
+        assert shown.err.endswith("summary.parquet, .csv, .md, .tex, .html and why.csv, .md, .tex, .html\n")
         frame = pd.read_csv(tmp_path / "summaries" / "first" / "why.csv")
         assert list(frame["arm"]) == ["eager", "compiled"]
         assert {"why.md", "why.tex", "summary.csv"} <= set(os.listdir(tmp_path / "summaries" / "first"))
+
+    @pytest.mark.parametrize(
+        ("kind", "start"),
+        [
+            ("text", "Mine (sweep one)\n"),
+            ("markdown", "## Mine (sweep one)\n"),
+            ("latex", "% needs"),
+            ("csv", "optimizer,content,unit,value,low,high"),
+            ("html", "<!DOCTYPE html>"),
+        ],
+    )
+    def test_table(self, tmp_path, capsys, kind, start):
+        """It is printed instead of the summary of the same rows, and written beside it."""
+        store.write(tmp_path, row(sweep_id="one", experiment="mine"))
+        store.write(tmp_path, row(sweep_id="two", started_at=START + timedelta(days=1)))
+        layout = {"rows": "optimizer", "cells": ["eager_us", "speedup"], "where": "optimizer=adam"}
+        file = tmp_path / "mine.yaml"
+        file.write_text(json.dumps({"experiment": {"name": "mine", "title": "Mine", "table": layout}}))
+        assert aggregate.main([str(tmp_path / "runs"), "--table", str(file), "--format", kind]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.startswith(start)
+        assert shown.err.endswith(
+            "summary.parquet, .csv, .md, .tex, .html and mine-table.csv, .md, .tex, .html\n"
+        )
+        folder = tmp_path / "summaries" / "one"
+        assert pd.read_csv(folder / "mine-table.csv")["value"].tolist() == [240.0, 2.0]
+        assert "Only rows with optimizer=adam." in (folder / "mine-table.md").read_text()
+        assert list(pd.read_parquet(folder / "summary.parquet")["eager_us"]) == [240.0]
+
+    def test_a_name_of_an_experiment_does_not_lead_out_of_the_folder(self, tmp_path, capsys):
+        """Names in files are data."""
+        store.write(tmp_path, row(experiment="../../x"))
+        file = tmp_path / "mine.yaml"
+        file.write_text(json.dumps({"experiment": {"name": "../../x", "table": {"cells": "eager_us"}}}))
+        assert aggregate.main([str(tmp_path / "runs"), "--table", str(file)]) == 0
+        capsys.readouterr()
+        assert [p.parent for p in tmp_path.rglob("*-table.md")] == [tmp_path / "summaries" / "first"]
 
     def test_figure(self, tmp_path, capsys):
         """It is written beside the table, which is printed as ever."""
@@ -127,7 +170,7 @@ class TestMain:
         assert aggregate.main([str(tmp_path / "runs"), "--figure", "model_sizes"]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith("Sweep first")
-        assert shown.err.endswith("summary.parquet, .csv, .md, .tex and model_sizes.png, .svg\n")
+        assert shown.err.endswith("summary.parquet, .csv, .md, .tex, .html and model_sizes.png, .svg\n")
         written = set(os.listdir(tmp_path / "summaries" / "first"))
         assert {"model_sizes.png", "model_sizes.svg", "summary.csv"} <= written
 
@@ -166,6 +209,9 @@ class TestErrors:
             ["--where", "optimizer=lion"],
             ["--sweep", "none"],
             ["--where", "x"],
+            ["--table", "compiling_optimizr"],
+            ["--table", "compiling_optimizer"],
+            ["--table", "no/such.yaml"],
         ],
     )
     def test_a_mistake_is_one_or_two_lines_and_exit_2(self, runs, capsys, options):
@@ -188,6 +234,15 @@ class TestErrors:
         shown = capsys.readouterr()
         assert "Sweep new" in shown.out
         assert "bad.parquet: " in shown.err
+
+    def test_a_table_that_refuses_mixed_cells(self, tmp_path, capsys):
+        """Instead of one number of two versions."""
+        for job, version in enumerate(("2.12", "2.13")):
+            store.write(tmp_path, row(job=job, torch_version=version))
+        file = tmp_path / "mine.yaml"
+        file.write_text(json.dumps({"experiment": {"table": {"cells": "eager_us", "mixed": "refuse"}}}))
+        assert aggregate.main([str(tmp_path / "runs"), "--table", str(file)]) == 2
+        assert "differ in torch: 2.12; 2.13" in capsys.readouterr().err
 
     def test_only_corrupt_files(self, tmp_path, capsys):
         """Nothing to summarise is exit 2, with the reason."""

@@ -7,6 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from src import paths
+from src.analysis import experiments
 from src.optimizers import OPTIMIZERS
 from src.schedulers import SCHEDULERS
 from src.spec import LR_TYPES
@@ -131,9 +132,18 @@ class TestExperiments:
         published = plan_of(name).specs[0].experiment.published
         assert bool(published) == (name in PUBLISHED)
         for one in published:
-            assert one.source.startswith("https://")
-            assert one.label
-            assert (one.eager_us, one.recompiles) != (None, None)
+            assert one["source"].startswith("https://")
+            assert one["label"]
+            assert isinstance(one.get("compiled_us", one.get("recompiles")), int | float)
+
+    @pytest.mark.parametrize("name", PRESETS)
+    def test_hydra_and_the_analysis_read_the_same_table(self, name):
+        """The analysis knows no interpolation: what it reads is what a run was composed with."""
+        composed = plan_of(name).specs[0].experiment
+        read = experiments.read(paths.share_root() / "experiments" / f"{name}.yaml")
+        assert (read.name, read.title) == (composed.name, composed.title)
+        assert list(read.table.cells) == composed.table["cells"]
+        assert [one.label for one in read.references] == [one["label"] for one in composed.published]
 
     def test_recompiles_are_counted_for_every_optimizer_and_scheduler(self):
         """Of torch's own; nothing is timed, and the learning rate changes in time."""

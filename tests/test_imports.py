@@ -60,6 +60,7 @@ FORBIDDEN = {
     "src.sweep": ["torch", "triton", "pandas", "src.bench", "src.run", "src.aggregate"],
     "src.analysis": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
     "src.aggregate": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
+    "src.compare": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
     "src.run": ["torch", "pandas", "src.bench", "src.analysis"],
     "src.store": ["torch", "hydra", "pandas", "src.bench", "src.sweep", "src.analysis", "src.run"],
 }
@@ -80,9 +81,11 @@ ALLOWED = {
     "src.record": ({"pyarrow"}, ["src.vocabulary"]),
     "src.store": ({"pyarrow"}, ["src.record"]),
     "src.stats": ({"scipy"}, []),
+    "src.inference": ({"scipy"}, ["src.stats"]),
     "src.timings": (set(), ["src.spec", "src.stats"]),
     "src.verdicts": (set(), ["src.vocabulary", "src.spec", "src.stats", "src.timings"]),
     "src.paths": (set(), []),
+    "src.console": (set(), []),
     "src.provenance": (set(), ["src.paths"]),
 }
 
@@ -147,6 +150,7 @@ class TestLoaded:
             ("import src.run", ["torch", "pandas", "scipy", "src.bench", "src.analysis"]),
             ("import src.sweep.session, src.sweep.job", ["torch", "pandas", "src.bench"]),
             ("import src.aggregate", ["torch", "hydra", "src.bench", "src.sweep"]),
+            ("import src.compare", ["torch", "hydra", "pandas", "scipy", "src.bench", "src.sweep"]),
             ("import src.spec", ["torch", "hydra", "pandas", "pyarrow"]),
             ("import src.exclusions, src.lr_functions", ["torch", "hydra", "pandas", "pyarrow"]),
             ("import src.verdicts", ["torch", "hydra", "pandas", "scipy", "src.bench", "src.sweep"]),

@@ -21,7 +21,7 @@ class Whole:
     """A key for each kind of rule."""
 
     part: Part
-    parts: list[Part] = key("several parts")
+    parts: list[dict[str, Any]] = key("several with keys of the user's own")
     kind: str = key("kind", choices=("big", "able"))
     kinds: list[str] = key("several kinds", choices=("big", "able"))
     least: float = key("bounded from below", at_least=0)
@@ -85,7 +85,10 @@ class TestCheckFields:
                 {"own": {"a": b"x"}},
                 "own.a must be text, a number, true, false, null, a list or a mapping: got b'x'",
             ),
-            ({"parts": [Part(size=1), Part(size=0)]}, "parts[1].size must be at least 1: got 0"),
+            (
+                {"parts": [{"a": 1}, {"a": {"b": float("inf")}}]},
+                "parts[1].a.b must be a finite number: got inf",
+            ),
         ],
     )
     def test_a_broken_rule_is_told_with_key_rule_and_value(self, changes, message):

@@ -14,7 +14,7 @@ from src import paths, spec
 from src.optimizers import SGDSpec
 from src.rules import SpecError
 from src.schedulers import CosineSpec
-from src.spec import PublishedSpec
+from src.spec import GateSpec
 from src.sweep import command_line
 from tests.specs import spec as spec_of
 
@@ -172,7 +172,7 @@ class TestFromConfig:
     def test_a_config_of_something_else_is_refused(self):
         """Only what was composed from the schema becomes a spec."""
         with pytest.raises(SpecError, match="not made from the schema run_schema"):
-            spec.from_config(OmegaConf.structured(PublishedSpec("a", None, None, None, "b", "c")))
+            spec.from_config(OmegaConf.structured(GateSpec(None)))
 
 
 class TestBounds:
@@ -300,6 +300,8 @@ NOT_MEASURED = [
     "gate.min_speedup=1.5",
     "experiment.name=table",
     "experiment.title=Table",
+    "+experiment.table.cells=[eager_us]",
+    "experiment.published=[{label:a,speedup:2}]",
     "objective=speedup",
     "model.name=mine",
     "measure.name=mine",
@@ -371,7 +373,7 @@ class TestToJson:
     def test_gives_back_every_value(self):
         """The JSON of the row is the whole configuration, Unicode readable."""
         made = replace(spec_of("experiment.title='Größe 漢'"), output_dir="/tmp/ä b")  # noqa: S108
-        made.experiment.published.append(PublishedSpec("a", 1.5, None, 0, "GPU", "https://x"))
+        made.experiment.published.append({"label": "a", "eager_us": 1.5, "at": {"lr": "float"}})
         text = made.to_json()
         assert json.loads(text) == asdict(made)
         assert "Größe 漢" in text

@@ -45,6 +45,8 @@ ROW_COLUMNS: tuple[str, ...] = (
     *("recompile_causes", "recompile_summary", "recompile_limit_hit", "eager_from_step"),
     *explanation.COLUMNS,
     *record.MACHINE_FACTS,
+    *("schema_version", "stepsweep_version", "stepsweep_commit", "python_version", "triton_version"),
+    "gpu_driver",
 )
 """Columns of a row that the analysis reads. The times of the single blocks are not among them."""
 

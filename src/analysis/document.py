@@ -17,6 +17,12 @@ class Column:
     title: str
     narrow: tuple[str, ...]  # the title in lines, for a narrow table
     number: bool  # numbers stand at the right
+    heads: tuple[str, ...] = ()  # above the title, from the top; neighbours with the same share one
+
+    @property
+    def whole(self) -> str:
+        """Return the title with its heads, for a table that has one line of titles."""
+        return ", ".join(filter(None, (*self.heads, self.title)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,27 @@ class Grid:
     divisible: bool = False  # the columns are alike and may be dealt out over tables below each other
     grouped: int = 0  # labels, from the first, that a terminal shows once above the lines that share them
     left_out: int = 0  # lines that there are beyond these
+
+    @property
+    def levels(self) -> int:
+        """Return the number of heads that each column has."""
+        return len(self.columns[0].heads) if self.columns else 0
+
+    def spans(self, level: int) -> list[tuple[str, int]]:
+        """Return the heads of a level, and how many columns each stands above.
+
+        An empty head stands above one column. Equal heads are one only under the same head.
+        """
+        spans: list[tuple[str, int]] = []
+        last: tuple[str, ...] | None = None
+        for column in self.columns:
+            heads = column.heads[: level + 1]
+            if spans and heads == last and heads[level]:
+                spans[-1] = (heads[level], spans[-1][1] + 1)
+            else:
+                spans.append((heads[level], 1))
+            last = heads
+        return spans
 
     @property
     def note_at(self) -> int:

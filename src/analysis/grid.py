@@ -61,11 +61,12 @@ def _words(name: str) -> str:
     return fmt.plain(name).replace("_", " ")
 
 
-def title_of(summary: Summary) -> str:
-    """Return the title of the experiment, if there is one, and the sweep."""
+def title_of(summary: Summary, title: str | None = None) -> str:
+    """Return the title given or that of the experiment, if there is one, and the sweep."""
     sweeps = summary.sweeps
     sweep = f"sweep {fmt.plain(str(sweeps[0]))}" if len(sweeps) == 1 else f"{len(sweeps)} sweeps"
-    return f"{fmt.plain(summary.title)} ({sweep})" if summary.title else sweep[0].upper() + sweep[1:]
+    title = title or summary.title
+    return f"{fmt.plain(title)} ({sweep})" if title else sweep[0].upper() + sweep[1:]
 
 
 def selection_head(summary: Summary, filters: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
 from src.analysis.doubts import parity_failures
 from src.analysis.grid import selection_head, steps_words, title_of
 from src.analysis.recompiles import main_cause
+from src.analysis.spreadsheet import guarded
 from src.analysis.summary import Summary
 
 _SIDES = ("optimizer", "lr", "scheduler")
@@ -80,11 +81,12 @@ def to_csv(document: Document) -> str:
     columns = list(dict.fromkeys(column.title for grid in document.grids for column in grid.columns))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["combination", *document.grids[0].label_titles, *columns])
+    writer.writerow(map(guarded, ["combination", *document.grids[0].label_titles, *columns]))
     for grid in document.grids:
         for line in grid.lines:
             entries = dict(zip((c.title for c in grid.columns), map("".join, line.entries), strict=True))
-            writer.writerow([grid.title, *line.labels, *(entries.get(title, "") for title in columns)])
+            fields = [grid.title, *line.labels, *(entries.get(title, "") for title in columns)]
+            writer.writerow(map(guarded, fields))
     return buffer.getvalue()
 
 

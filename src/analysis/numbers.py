@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from src import record
 from src.analysis import explanation
-from src.analysis.cells import Cell, estimates_of, numbers_of
+from src.analysis.cells import ESTIMATES, Cell, estimates_of, numbers_of
 from src.analysis.explanation import WHOLE
 from src.analysis.facts import CELL_FACTS
 from src.analysis.summary import Summary
@@ -23,7 +23,7 @@ def to_table(summary: Summary) -> pa.Table:
     columns |= {name: _joined(map(of, cells)) for name, of in _WORDS.items()}
     columns |= _best(cells)
     columns["processes"] = _joined(map(str, cell.processes) for cell in cells)
-    for name in _INTERVALS:
+    for name in ESTIMATES:
         columns |= _ends(cells, name)
     for name, ends in _RANGES.items():
         pairs = [ends(cell) or (None, None) for cell in cells]
@@ -40,12 +40,6 @@ _WORDS: Mapping[str, Callable[[Cell], Iterable[str]]] = {
     "reasons": lambda cell: cell.reasons,
     "warnings": lambda cell: cell.warnings,
 }
-
-_INTERVALS = (
-    *("eager_us", "compiled_us", "speedup", "eager_best_us", "speedup_vs_best"),
-    *("eager_after_compile_us", "eager_before_compile_us", "sequential_speedup"),
-    *("compile_s", "compile_warm_s", "break_even_steps", "break_even_warm_steps"),
-)
 
 _RANGES: Mapping[str, Callable[[Cell], tuple[int, int] | None]] = {
     "recompiles": lambda cell: cell.trace.recompiles,

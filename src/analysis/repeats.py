@@ -6,6 +6,7 @@ itself then does not matter. Knows nothing of cells: rows come in groups that ha
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -124,10 +125,13 @@ class Repeats:
         shared = self._shared(name)
         more = stats.normal_quantile() * shared[several]
         center = found.center[several]
-        below = np.hypot(np.log(center / found.low[several]), more)
-        above = np.hypot(np.log(found.high[several] / center), more)
+        if not len(center):
+            return found
+        with np.errstate(divide="ignore"):  # rows so far apart that an end is nothing, or has no bound
+            below = np.hypot(_log(center / found.low[several]), more)
+            above = np.hypot(_log(found.high[several] / center), more)
         low, high = found.low.copy(), found.high.copy()
-        low[several], high[several] = center * np.exp(-below), center * np.exp(above)
+        low[several], high[several] = center * _exp(-below), center * _exp(above)
         return Estimates(found.center, low, high)
 
     def _shared(self, name: str) -> Numbers:
@@ -150,15 +154,15 @@ class Repeats:
         values = np.divide(above, below, out=np.full(len(both), np.nan), where=both)
         means, alone = self._means(_Values(values, self._group, self._used).at(both))
         over, under = (self._margins(name, alone.places) for name in (numerator, denominator))
-        means.low[alone.groups] = alone.values * np.exp(-np.hypot(over[0], under[1]))
-        means.high[alone.groups] = alone.values * np.exp(np.hypot(over[1], under[0]))
+        means.low[alone.groups] = alone.values * _exp(-np.hypot(over[0], under[1]))
+        means.high[alone.groups] = alone.values * _exp(np.hypot(over[1], under[0]))
         return means
 
     def _margins(self, name: str, places: Places) -> tuple[Numbers, Numbers]:
         """Return how far the ends of rows' own intervals lie from the centre in logarithms."""
         low, center, high = (self._rows.numbers(f"{name}{end}")[places] for end in ("_low", "", "_high"))
         low, high = (np.where(ends > 0, ends, np.nan) for ends in (low, high))
-        return np.log(center / low), np.log(high / center)
+        return _log(center / low), _log(high / center)
 
     def _middle(self, name: str) -> Numbers:
         found = self._of(name)
@@ -167,9 +171,10 @@ class Repeats:
         least, low, high, most = found.ranked(self._count)
         result = (low + high) / 2
         spread = (least != most) & (least > 0)
-        logs = np.log(np.where(spread[found.groups], found.values, 1.0))
-        means = np.exp(found.sums(logs, self._count) / np.maximum(found.counts(self._count), 1))
-        return np.where(spread, means, result)
+        kept = found.at(spread[found.groups])
+        size = kept.counts(self._count)[spread]
+        result[spread] = _exp(_sums(_log(kept.values), size) / size)
+        return result
 
     def _typical(self, name: str) -> Numbers:
         return self._of(name).ranked(self._count)[2]
@@ -180,23 +185,23 @@ class Repeats:
     def _means(self, given: "_Values") -> "tuple[Estimates, _Values]":
         """Return geometric means with t intervals, none of a value that stands alone; and those values."""
         found = given.positive()
-        n, groups, values = found.counts(self._count), found.groups, found.values
-        alone = found.at(n[groups] == 1)
-        center, half = _nothing(self._count), _nothing(self._count)
-        logs = np.log(values)
-        mean = found.sums(logs, self._count) / np.maximum(n, 1)
-        several = n > 1
-        center[several] = np.exp(mean[several])
+        n = found.counts(self._count)
+        alone, many = found.at(n[found.groups] == 1), found.at(n[found.groups] > 1)
+        center, low, high = (_nothing(self._count) for _ in range(3))
         center[alone.groups] = alone.values
-        if several.any():
-            off = logs - mean[groups]
-            least, _, _, most = found.ranked(self._count)
-            off[(least == most)[groups]] = 0.0  # not what rounding leaves
-            deviation = np.sqrt(found.sums(off * off, self._count)[several] / (n[several] - 1))
-            sizes, size = np.unique(n[several], return_inverse=True)
-            quantiles = np.array([stats.t_quantile(k - 1) for k in sizes.tolist()])
-            half[several] = quantiles[size] * deviation / np.sqrt(n[several])
-        return Estimates(center, center * np.exp(-half), center * np.exp(half)), alone
+        if len(many.values):
+            several = n > 1
+            size = n[several]
+            logs, first = _log(many.values), np.cumsum(size) - size
+            mean = _sums(logs, size) / size
+            off = logs - np.repeat(mean, size)
+            equal = np.minimum.reduceat(logs, first) == np.maximum.reduceat(logs, first)
+            off[np.repeat(equal, size)] = 0.0  # not what rounding leaves
+            deviation = np.sqrt(_sums(off * off, size) / (size - 1))
+            half = _quantiles(size) * deviation / np.sqrt(size)
+            center[several] = _exp(mean)
+            low[several], high[several] = center[several] * _exp(-half), center[several] * _exp(half)
+        return Estimates(center, low, high), alone
 
     def _of(self, name: str) -> "_Values":
         return self._once(self._present, name)
@@ -230,11 +235,6 @@ class _Values:
         """Return which groups have more than one positive value."""
         return self.positive().counts(count) > 1
 
-    def sums(self, values: Numbers, count: int) -> Numbers:
-        """Return the sum of `values`, one for each of these, in each group."""
-        sums: Numbers = np.bincount(self.groups, weights=values, minlength=count).astype(np.float64)
-        return sums
-
     def ranked(self, count: int) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """Return the least, the two middle and the largest value of each group, NaN where it has none."""
         ordered = self.values[np.lexsort((self.values, self.groups))]
@@ -247,6 +247,32 @@ class _Values:
             result.append(found)
         least, low, high, most = result
         return least, low, high, most
+
+
+def _log(numbers: Numbers) -> Numbers:
+    """Return logarithms: those of numpy differ in the last digit from processor to processor."""
+    return np.array([math.log(number) for number in numbers.tolist()])
+
+
+def _exp(numbers: Numbers) -> Numbers:
+    return np.array([math.inf if number > _MOST else math.exp(number) for number in numbers.tolist()])
+
+
+_MOST = math.log(sys.float_info.max)
+
+
+def _sums(numbers: Numbers, sizes: Places) -> Numbers:
+    """Return the sums of the first numbers, of those that follow them, and so on, rounded once."""
+    values, ends = numbers.tolist(), np.cumsum(sizes).tolist()
+    return np.array(
+        [math.fsum(values[end - size : end]) for end, size in zip(ends, sizes.tolist(), strict=True)]
+    )
+
+
+def _quantiles(sizes: Places) -> Numbers:
+    """Return Student's quantile for the mean of each of these numbers of values."""
+    kinds, kind = np.unique(sizes, return_inverse=True)
+    return np.array([stats.t_quantile(size - 1) for size in kinds.tolist()])[kind]
 
 
 def _nothing(count: int) -> Numbers:

@@ -10,6 +10,7 @@ the lines itself.
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from rich.cells import cell_len
 
@@ -71,18 +72,37 @@ class _Layout:
     rows: list[list[Item]]
     heads: list[str]  # a line above the titles and above each row, empty when labels are columns
     grouped: bool = False  # rows without a head belong to the head before them
+    above: tuple[tuple[str, ...], ...] = ()  # heads of the last columns, the others have none
 
     def widths(self) -> list[int]:
-        """Return the width of each column."""
-        return [
+        """Return the width of each column; the last one below a head has room for what its head lacks."""
+        widths = [
             max(cell_len(text) for item in (title, *(row[i] for row in self.rows)) for text in (*item, ""))
             for i, title in enumerate(self.titles)
         ]
+        for level in range(len(self.above[0]) if self.above else 0):
+            for first, last, head in self.spans(level):
+                room = sum(widths[first:last]) + self.gap * (last - first - 1)
+                widths[last - 1] += max(max(map(cell_len, _head(head, room))) - room, 0)
+        return widths
+
+    def spans(self, level: int) -> Iterator[tuple[int, int, str]]:
+        """Yield the first column below each head of a level, the one after its last, and the head."""
+        offset = len(self.titles) - len(self.above)
+        for heads, group in groupby(enumerate(self.above, offset), lambda each: each[1][: level + 1]):
+            columns = [column for column, _ in group]
+            if heads[level]:
+                yield columns[0], columns[-1] + 1, heads[level]
 
     def width(self) -> int:
         """Return the width of the table, without its heads."""
         widths = self.widths()
         return sum(widths) + self.gap * (len(widths) - 1)
+
+
+def _head(head: str, room: int) -> list[str]:
+    """Return a head in lines, for the room above its columns."""
+    return _lines(head, max(room, _WORDS_ROOM), "")
 
 
 def _table(grid: Grid, width: int, *, unicode: bool) -> str:
@@ -93,7 +113,8 @@ def _table(grid: Grid, width: int, *, unicode: bool) -> str:
         return "\n\n".join("\n".join(_drawn(b, [False] * len(b.titles), width)) for b in _blocks(grid, width))
     heads, grid = _parted(grid, width) if grid.grouped else ([""] * (1 + len(grid.lines)), grid)
     numbers = [column.number for column in grid.columns]
-    layouts = list(_layouts(grid, heads, width))
+    above = tuple(column.heads for column in grid.columns) if grid.levels else ()
+    layouts = [replace(layout, above=above) for layout in _layouts(grid, heads, width)]
     for layout in layouts:
         labels = len(layout.titles) - len(numbers)
         if layout.width() <= width:
@@ -142,7 +163,9 @@ def _dealt(
     for part in parts(room):
         kept = [*range(labels), *part]
         rows = [[row[i] for i in kept] for row in layout.rows]
-        yield replace(layout, titles=[layout.titles[i] for i in kept], rows=rows), [numbers[i] for i in kept]
+        above = tuple(layout.above[i - labels] for i in part) if layout.above else ()
+        titles = [layout.titles[i] for i in kept]
+        yield replace(layout, titles=titles, rows=rows, above=above), [numbers[i] for i in kept]
 
 
 def _layouts(grid: Grid, groups: list[str], width: int) -> Iterator[_Layout]:
@@ -209,14 +232,14 @@ def _blocks(grid: Grid, width: int) -> Iterator[_Layout]:
 def _with_marks(grid: Grid) -> Grid:
     """Return the grid with the numbers of the footnotes where they are read."""
     lines = []
-    for line in grid.lines:
+    for noted in grid.lines:
+        line = noted
         if line.entry_notes:
             entries = tuple(
                 (*parts, _mark(notes)) if notes else parts
                 for parts, notes in zip(line.entries, line.entry_notes, strict=True)
             )
-            lines.append(replace(line, entries=entries))
-            continue
+            line = replace(line, entries=entries)
         mark = _mark(line.notes)
         if not line.notes:
             lines.append(line)
@@ -248,7 +271,16 @@ def _ascii_grid(grid: Grid) -> Grid:
         )
         for line in grid.lines
     )
-    return replace(grid, lines=lines)
+    columns = tuple(
+        replace(
+            column,
+            title=_ascii(column.title),
+            narrow=tuple(map(_ascii, column.narrow)),
+            heads=tuple(map(_ascii, column.heads)),
+        )
+        for column in grid.columns
+    )
+    return replace(grid, lines=lines, columns=columns)
 
 
 def _drawn(layout: _Layout, numbers: Sequence[bool], width: int) -> Iterator[str]:
@@ -264,6 +296,7 @@ def _drawn(layout: _Layout, numbers: Sequence[bool], width: int) -> Iterator[str
 
     if layout.heads[0]:
         yield layout.heads[0]
+    yield from _drawn_heads(layout, widths)
     yield from lines(layout.titles, bottom=True)
     yield "─" * min(layout.width(), width)
     for i, (head, row) in enumerate(zip(layout.heads[1:], layout.rows, strict=True)):
@@ -272,6 +305,30 @@ def _drawn(layout: _Layout, numbers: Sequence[bool], width: int) -> Iterator[str
         if head:
             yield head
         yield from lines(row)
+
+
+def _drawn_heads(layout: _Layout, widths: Sequence[int]) -> Iterator[str]:
+    """Yield the heads, each over the middle of its columns between lines that show how far it reaches."""
+    starts = [sum(widths[:i]) + layout.gap * i for i in range(len(widths))]
+    for level in range(len(layout.above[0]) if layout.above else 0):
+        spans: list[tuple[int, int, list[str]]] = []
+        for first, last, head in layout.spans(level):
+            room = starts[last - 1] + widths[last - 1] - starts[first]
+            spans.append((starts[first], room, _head(head, room)))
+        height = max((len(head) for _, _, head in spans), default=0)
+        for i in range(height):
+            line = ""
+            for start, room, parts in spans:
+                text = parts[i - (height - len(parts))] if i >= height - len(parts) else ""
+                rest = room - cell_len(text) - 2
+                filled = "─" * (rest // 2) + f" {text} " + "─" * (rest - rest // 2)
+                last_line = text and i == height - 1 and rest >= 2
+                line += " " * (start - cell_len(line)) + (filled if last_line else _centred(text, room))
+            yield line.rstrip()
+
+
+def _centred(text: str, room: int) -> str:
+    return " " * ((room - cell_len(text)) // 2) + text
 
 
 def _aligned(text: str, width: int, number: bool) -> str:

@@ -50,14 +50,14 @@ def sweep_folder(output_dir: Path, sweep_id: str) -> Path:
     return output_dir / "cache" / f"sweep={sweep_id}"
 
 
-def prepare(output_dir: Path, sweep_id: str, run_name: str, *, warm: bool, probe: Probe) -> Cache:
-    """Make the cache folder of one run.
+def prepare(output_dir: Path, sweep_id: str, run_name: str, *, shared: str | None, probe: Probe) -> Cache:
+    """Make the cache folder of one run: a cold one of its own, or the one of the name `shared`.
 
     Raises:
         OSError: the folder cannot be made.
     """
-    if warm:
-        folder = output_dir / "cache" / "warm"
+    if shared is not None:
+        folder = output_dir / "cache" / shared
         toolchain_s = _probed(folder, probe, keep_graphs=True)
         return Cache(folder, toolchain_s, temporary=False, bytes_before=folder_bytes(folder))
     sweep = sweep_folder(output_dir, sweep_id)

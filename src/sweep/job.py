@@ -120,7 +120,7 @@ def _measure(job: Job, found: "_Found") -> dict[str, Any]:
             Path(spec.output_dir),
             spec.sweep_id,
             f"{spec.run_key()}-{job.number}",
-            warm=spec.compile.cache == "warm",
+            shared=_shared_cache(spec),
             probe=lambda folder: _probe_toolchain(job, folder),
         )
     except OSError as error:
@@ -145,6 +145,17 @@ def _columns(found: "_Found", spec: RunSpec, ended: isolate.Ended) -> tuple[dict
     except Exception as error:  # our own fault: the traceback goes into the row
         reason = f"judging the times: {type(error).__name__}: {error}"
         return dict(found.facts), isolate.Ended("raised", reason, traceback.format_exc())
+
+
+def _shared_cache(spec: RunSpec) -> str | None:
+    """Return the name of the warm cache of a run, None for a cold one.
+
+    torch 2.11 takes a cached graph whether it was compiled for gradients that stay in place or not:
+    found by the other kind of run, it copies gradients that need no copy.
+    """
+    if spec.compile.cache != "warm":
+        return None
+    return "warm" if spec.measure.grads == "fresh" else f"warm-{spec.measure.grads}-grads"
 
 
 def _measure_in_processes(job: Job, cache: caches.Cache, found: "_Found") -> isolate.Ended:

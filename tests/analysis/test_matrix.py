@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from src.analysis import matrix, tables, text
+from src.analysis import latex, matrix, tables, text
 from src.analysis.summary import summarize
 from tests.rows import bad, row, traced
 
@@ -122,5 +122,5 @@ class TestFormats:
         assert "\x1b" not in text.render(document, 80)
         lines = [line for line in tables.to_markdown(document).splitlines() if line.startswith("|")]
         assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
-        latex = [line for line in tables.to_latex(document).splitlines() if line.endswith("\\\\")]
-        assert {len(re.findall(r"(?<!\\)&", line)) for line in latex} == {3}
+        lines = [line for line in latex.to_latex(document).splitlines() if line.endswith("\\\\")]
+        assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {3}

@@ -71,6 +71,12 @@ class TestPublishedLines:
         """Nothing is said about a method that was not timed."""
         assert [line.label for line in self.lines(preset_row())] == ["published: Adam", SEPARATE]
 
+    def test_an_eager_time_by_the_published_method_stands_in_its_line(self):
+        """900 / 400: an entry may say that its eager step was one that was compiled before."""
+        entry = {"label": "Adam", "eager_after_compile_us": 900.0, "compiled_us": 400.0}
+        (published, _) = self.lines(preset_row(config=config(PRESET | {"published": [entry]})))
+        assert (published.eager.center, published.speedup.center) == (900.0, 2.25)
+
     def test_a_published_speedup_has_no_interval(self):
         """Nobody published one."""
         published = self.lines(preset_row())[0]

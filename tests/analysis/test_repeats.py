@@ -74,6 +74,11 @@ class TestSpeedup:
             assert math.log(wide.high / wide.center) == pytest.approx(expected)
             assert math.log(wide.center / wide.low) == pytest.approx(expected)
 
+    def test_rows_that_are_as_far_apart_as_numbers_go_have_an_interval_without_end(self):
+        """Nonsense in a row must not end a summary of a hundred thousand others."""
+        got = repeats(of_speedups(1e-150, 1e150)).speedup("speedup").at(0)
+        assert (got.center, got.low, got.high) == (pytest.approx(1.0), 0.0, math.inf)
+
     def test_a_row_alone_is_not(self):
         """It has that in its own interval."""
         found = repeats([row(shared_spread=0.05)])

@@ -8,9 +8,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from src.analysis import matrix, numbers, tables, text, why
+from src.analysis import html, latex, matrix, spreadsheet, tables, text, why
 from src.analysis.facts import CELL_FACTS
 from src.analysis.grid import document_of
+from src.analysis.numbers import to_table
 from src.analysis.summary import summarize
 from tests.analysis import golden
 from tests.rows import bad, best, config, explained, row, times, traced
@@ -195,6 +196,10 @@ CASES = {
 }  # fmt: skip
 
 
+def main_of(page):
+    return page.split("<main>\n")[1].split("</main>")[0]
+
+
 class TestGolden:
     @pytest.mark.parametrize("name", CASES)
     def test_text_of_80_columns(self, name):
@@ -215,7 +220,8 @@ class TestGolden:
         rendered = text.render(document, 80)
         golden.check(f"{name}.txt", rendered)
         golden.check(f"{name}.md", tables.to_markdown(document))
-        golden.check(f"{name}.tex", tables.to_latex(document))
+        golden.check(f"{name}.tex", latex.to_latex(document))
+        golden.check(f"{name}.html", main_of(html.to_html(document)))
         golden.check(f"{name}.csv", matrix.to_csv(document))
         assert max(map(len, rendered.splitlines())) <= 80
 
@@ -227,18 +233,24 @@ class TestGolden:
         rendered = text.render(document, 80)
         golden.check(f"{name}.txt", rendered)
         golden.check(f"{name}.md", tables.to_markdown(document))
-        golden.check(f"{name}.tex", tables.to_latex(document))
-        golden.check(f"{name}.csv", tables.to_csv(why.to_table(summary)))
+        golden.check(f"{name}.tex", latex.to_latex(document))
+        golden.check(f"{name}.html", main_of(html.to_html(document)))
+        golden.check(f"{name}.csv", spreadsheet.to_csv(why.to_table(summary)))
         assert max(map(len, rendered.splitlines())) <= 80
 
-    @pytest.mark.parametrize("name", ["small_sweep", "failed_run", "hostile_names", "published", "traces"])
+    @pytest.mark.parametrize("name", CASES)
     def test_latex(self, name):
         """What goes into a paper."""
-        golden.check(f"{name}.tex", tables.to_latex(document_of(summarize(CASES[name]))))
+        golden.check(f"{name}.tex", latex.to_latex(document_of(summarize(CASES[name]))))
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_html(self, name):
+        """What a browser shows, without the style that all pages share."""
+        golden.check(f"{name}.html", main_of(html.to_html(document_of(summarize(CASES[name])))))
 
     def test_csv(self):
         """What goes into a spreadsheet."""
-        golden.check("failed_run.csv", tables.to_csv(numbers.to_table(summarize(CASES["failed_run"]))))
+        golden.check("failed_run.csv", spreadsheet.to_csv(to_table(summarize(CASES["failed_run"]))))
 
 
 class TestText:
@@ -293,25 +305,6 @@ class TestText:
         )
 
 
-class TestToLatex:
-    def test_no_special_character_is_bare(self):
-        """Outside of our own commands every special character of a name is escaped."""
-        latex = tables.to_latex(document_of(summarize(CASES["hostile_names"])))
-        body = "\n".join(line for line in latex.splitlines() if not line.startswith("%"))
-        assert not re.search(r"(?<!\\)[%#_]|(?<!\\)\$(?!\\pm\$)(?<!\\pm\$)", body)
-        assert "~" not in body
-        assert "^" not in body
-
-    def test_every_line_has_as_many_cells_as_titles(self):
-        """An ampersand in a name makes no column."""
-        latex = tables.to_latex(document_of(summarize(CASES["hostile_names"])))
-        first = latex.split("\\begin{tabular}{")[1]
-        columns = len(first.split("}")[0])
-        for line in first.split("\\bottomrule")[0].splitlines():
-            if line.endswith("\\\\"):
-                assert len(re.findall(r"(?<!\\)&", line)) == columns - 1
-
-
 class TestToMarkdown:
     def test_a_pipe_in_a_name_makes_no_column(self):
         """Every line of a table has the same number of bare pipes."""
@@ -328,7 +321,7 @@ class TestToMarkdown:
 class TestToTable:
     def test_numbers_stay_numbers(self):
         """One row for each cell, unit in the name, null where there is none."""
-        table = numbers.to_table(summarize(CASES["failed_run"]))
+        table = to_table(summarize(CASES["failed_run"]))
         lion = next(r for r in table.to_pylist() if r["optimizer"] == "lion")
         assert table.schema.field("eager_us").type == pa.float64()
         assert table.schema.field("break_even_steps_high").type == pa.float64()
@@ -337,7 +330,7 @@ class TestToTable:
 
     def test_what_explains_a_time_is_in_it(self):
         """Nulls stay nulls, and what an arm lacks is null beside one that has it."""
-        (line,) = numbers.to_table(summarize(WHYS["why_cpu"])).to_pylist()
+        (line,) = to_table(summarize(WHYS["why_cpu"])).to_pylist()
         assert (line["eager_best"], line["verdict_vs_best"]) == ("fused", "slower")
         assert (line["eager_best_bound"], line["eager_kernels"], line["step_bytes"]) == (
             "bandwidth",
@@ -349,6 +342,6 @@ class TestToTable:
     def test_csv_holds_the_same_numbers(self):
         """CSV and Parquet agree to the last digit."""
         summary = summarize(CASES["small_sweep"])
-        frame = pd.read_csv(io.StringIO(tables.to_csv(numbers.to_table(summary))))
-        assert list(frame["speedup"]) == [r["speedup"] for r in numbers.to_table(summary).to_pylist()]
+        frame = pd.read_csv(io.StringIO(spreadsheet.to_csv(to_table(summary))))
+        assert list(frame["speedup"]) == [r["speedup"] for r in to_table(summary).to_pylist()]
         assert json.loads(frame["optimizer_args"][0]) == {"lr": 0.01}

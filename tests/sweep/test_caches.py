@@ -37,40 +37,40 @@ def names(folder):
 class TestCold:
     def test_starts_from_the_probed_toolchain_without_a_graph(self, tmp_path, probe):
         """What inductor learnt of the machine is there, what it compiled is not."""
-        cache = caches.prepare(tmp_path, "s", "run", warm=False, probe=probe)
+        cache = caches.prepare(tmp_path, "s", "run", shared=None, probe=probe)
         assert cache.folder == tmp_path / "cache" / "sweep=s" / "run"
         assert names(cache.folder) == ["precompiled_headers"]
         assert (cache.temporary, cache.toolchain_s, cache.bytes_before) == (True, 2.5, 5)
 
     def test_the_toolchain_is_probed_once_a_sweep(self, tmp_path, probe):
         """Every run has the seconds of the one probe, and a folder of its own."""
-        first = caches.prepare(tmp_path, "s", "a", warm=False, probe=probe)
-        second = caches.prepare(tmp_path, "s", "b", warm=False, probe=probe)
+        first = caches.prepare(tmp_path, "s", "a", shared=None, probe=probe)
+        second = caches.prepare(tmp_path, "s", "b", shared=None, probe=probe)
         assert len(probe.folders) == 1
         assert first.folder != second.folder
         assert first.toolchain_s == second.toolchain_s == 2.5
 
     def test_another_sweep_probes_anew(self, tmp_path, probe):
         """Sweeps share nothing that is cold."""
-        caches.prepare(tmp_path, "s", "a", warm=False, probe=probe)
-        caches.prepare(tmp_path, "t", "a", warm=False, probe=probe)
+        caches.prepare(tmp_path, "s", "a", shared=None, probe=probe)
+        caches.prepare(tmp_path, "t", "a", shared=None, probe=probe)
         assert [f.parent.name for f in probe.folders] == ["sweep=s", "sweep=t"]
 
     def test_what_an_earlier_run_of_that_name_left_is_gone(self, tmp_path, probe):
         """A cold cache is cold also when a sweep id is used again."""
-        first = caches.prepare(tmp_path, "s", "a", warm=False, probe=probe)
+        first = caches.prepare(tmp_path, "s", "a", shared=None, probe=probe)
         (first.folder / "fxgraph").mkdir()
-        second = caches.prepare(tmp_path, "s", "a", warm=False, probe=probe)
+        second = caches.prepare(tmp_path, "s", "a", shared=None, probe=probe)
         assert second.folder == first.folder
         assert names(second.folder) == ["precompiled_headers"]
 
     def test_a_probe_without_an_answer_is_asked_again(self, tmp_path):
         """A run that needs no toolchain does not decide for the next one, which may."""
         silent, speaking = Probe(None), Probe(1.5)
-        silent_cache = caches.prepare(tmp_path, "s", "a", warm=False, probe=lambda _folder: None)
+        silent_cache = caches.prepare(tmp_path, "s", "a", shared=None, probe=lambda _folder: None)
         assert silent_cache.toolchain_s is None
-        assert caches.prepare(tmp_path, "s", "b", warm=False, probe=speaking).toolchain_s == 1.5
-        assert caches.prepare(tmp_path, "s", "c", warm=False, probe=silent).toolchain_s == 1.5
+        assert caches.prepare(tmp_path, "s", "b", shared=None, probe=speaking).toolchain_s == 1.5
+        assert caches.prepare(tmp_path, "s", "c", shared=None, probe=silent).toolchain_s == 1.5
         assert silent.folders == []
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"toolchain_s": null}'])
@@ -79,7 +79,7 @@ class TestCold:
         note = tmp_path / "cache" / "sweep=s" / "toolchain.json"
         note.parent.mkdir(parents=True)
         note.write_text(text)
-        assert caches.prepare(tmp_path, "s", "a", warm=False, probe=probe).toolchain_s == 2.5
+        assert caches.prepare(tmp_path, "s", "a", shared=None, probe=probe).toolchain_s == 2.5
         assert json.loads(note.read_text()) == {"toolchain_s": 2.5}
 
     def test_runs_that_start_together_probe_once(self, tmp_path):
@@ -95,7 +95,7 @@ class TestCold:
         made = []
 
         def prepare(name):
-            made.append(caches.prepare(tmp_path, "s", name, warm=False, probe=slow).toolchain_s)
+            made.append(caches.prepare(tmp_path, "s", name, shared=None, probe=slow).toolchain_s)
 
         threads = [threading.Thread(target=prepare, args=(name,)) for name in "ab"]
         threads[0].start()
@@ -110,8 +110,8 @@ class TestCold:
 class TestWarm:
     def test_is_one_folder_for_all_sweeps(self, tmp_path, probe):
         """Graphs stay, and nothing of it is temporary."""
-        first = caches.prepare(tmp_path, "s", "a", warm=True, probe=probe)
-        second = caches.prepare(tmp_path, "t", "b", warm=True, probe=probe)
+        first = caches.prepare(tmp_path, "s", "a", shared="warm", probe=probe)
+        second = caches.prepare(tmp_path, "t", "b", shared="warm", probe=probe)
         assert first.folder == second.folder == tmp_path / "cache" / "warm"
         assert names(first.folder) == ["aotautograd", "fxgraph", "precompiled_headers"]
         assert not first.temporary
@@ -130,7 +130,7 @@ class TestCache:
 
     def test_grown_bytes_are_those_the_run_added(self, tmp_path, probe):
         """Not what the toolchain had put there."""
-        cache = caches.prepare(tmp_path, "s", "a", warm=False, probe=probe)
+        cache = caches.prepare(tmp_path, "s", "a", shared=None, probe=probe)
         assert cache.grown_bytes() == 0
         (cache.folder / "deep").mkdir()
         (cache.folder / "deep" / "graph").write_bytes(bytes(1000))
@@ -160,9 +160,9 @@ class TestFolderBytes:
 class TestRemoveSweep:
     @pytest.fixture
     def filled(self, tmp_path, probe):
-        caches.prepare(tmp_path, "s", "a", warm=False, probe=probe)
-        caches.prepare(tmp_path, "other", "a", warm=False, probe=probe)
-        caches.prepare(tmp_path, "s", "a", warm=True, probe=Probe())
+        caches.prepare(tmp_path, "s", "a", shared=None, probe=probe)
+        caches.prepare(tmp_path, "other", "a", shared=None, probe=probe)
+        caches.prepare(tmp_path, "s", "a", shared="warm", probe=Probe())
         return tmp_path
 
     def test_takes_the_sweeps_cold_caches_and_nothing_else(self, filled):

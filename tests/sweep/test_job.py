@@ -359,6 +359,14 @@ class TestCache:
         assert warm == [str(tmp_path / "cache" / "warm")] * 2
         assert os.path.exists(f"{warm[0]}/graph")
 
+    def test_gradients_that_stay_have_a_warm_cache_of_their_own(self, run, tmp_path):
+        """torch takes a cached graph for both kinds, copies and all."""
+        child = Child(ENDINGS["ok"][0])
+        for number, grads in enumerate(("fresh", "static")):
+            run(child, "measure=quick", "compile.cache=warm", f"measure.grads={grads}", number=number)
+        folders = [call.environment["TORCHINDUCTOR_CACHE_DIR"] for call in child.calls]
+        assert folders == [str(tmp_path / "cache" / name) for name in ("warm", "warm-static-grads")]
+
     def test_the_toolchain_is_probed_for_inductor_once(self, run, tmp_path):
         """Its seconds stand in every row of the sweep, apart from the compile seconds."""
         child = Child(ENDINGS["ok"][0], probe_seconds=4.5)

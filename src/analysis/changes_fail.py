@@ -1,0 +1,88 @@
+"""When a comparison fails a check: `--fail-on regression:5%`. Knows nothing of tables or files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from src.analysis import format as fmt
+from src.analysis.changes import REGRESSION, Comparison
+from src.analysis.changes_traces import good, recompiles_of
+
+CONDITIONS = ("regression", "regression:PERCENT%", "recompiles", "failed", "vanished")
+
+
+class ConditionError(ValueError):
+    """There is no such condition; the message says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What makes a comparison fail."""
+
+    kind: str
+    beyond: float  # part by which a regression must be worse at its centre
+
+
+def condition(text: str) -> Condition:
+    """Parse `regression`, `regression:5%`, `recompiles`, `failed` or `vanished`.
+
+    Raises:
+        ConditionError: it is none of them.
+    """
+    kind, colon, limit = text.partition(":")
+    if kind not in _FOUND or (colon and kind != "regression"):
+        raise ConditionError(f"--fail-on must be one of {', '.join(CONDITIONS)}: got {text!r}")
+    if not colon:
+        return Condition(kind, 0.0)
+    try:
+        percent = float(limit.removesuffix("%")) if limit.endswith("%") else -1.0
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent < float("inf"):
+        raise ConditionError(f"--fail-on regression:PERCENT% must be such as regression:5%: got {text!r}")
+    return Condition(kind, percent / 100)
+
+
+def failures(comparison: Comparison, conditions: Sequence[Condition]) -> list[str]:
+    """Return a sentence for each condition that is met, with the cells that meet it.
+
+    A comparison in which no cell could be tested meets `regression`: a check that cannot be made must
+    not pass.
+    """
+    sentences = []
+    for asked in conditions:
+        if asked.kind == "regression" and not comparison.tested:
+            sentences.append(f"{asked.kind}: no cell could be tested")
+        cells = [label or "the only cell" for label in _FOUND[asked.kind](comparison, asked)]
+        if cells:
+            limit = f" beyond {100 * asked.beyond:g} %" if asked.beyond else ""
+            sentences.append(f"{asked.kind}{limit} in {len(cells)}: {fmt.listed(cells)}")
+    return sentences
+
+
+def _regressions(comparison: Comparison, asked: Condition) -> list[str]:
+    return [
+        ", ".join(change.labels)
+        for change in comparison.of(REGRESSION)
+        if change.worse_by(comparison.metric) > asked.beyond
+    ]
+
+
+def _recompiles(comparison: Comparison, _: Condition) -> list[str]:
+    found = ((c, recompiles_of(c.base_cell, c.new_cell)) for c in comparison.changes)
+    return [", ".join(change.labels) for change, counts in found if counts and counts.more]
+
+
+def _failed(comparison: Comparison, _: Condition) -> list[str]:
+    return [", ".join(c.labels) for c in comparison.changes if good(c.base_cell) and not good(c.new_cell)]
+
+
+def _vanished(comparison: Comparison, _: Condition) -> list[str]:
+    return [label for label, _cell in comparison.vanished]
+
+
+_FOUND: Mapping[str, Callable[[Comparison, Condition], list[str]]] = {
+    "regression": _regressions,
+    "recompiles": _recompiles,
+    "failed": _failed,
+    "vanished": _vanished,
+}

@@ -1,0 +1,68 @@
+"""What an entry says and writes: output, files, errors. Knows nothing of rows or tables."""
+
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+OK, UNREADABLE, REFUSED = 0, 1, 2
+"""Exit codes: all went well; a file could not be read, the rest did; the user's own mistake."""
+
+
+def width() -> int:
+    """Return the columns of the terminal, 80 where there is none."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def unicode() -> bool:
+    """Return whether what reads the output takes every character."""
+    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
+
+def say(text: str) -> None:
+    """Print `text` as it is. A reader that has enough (`| head`) is no error."""
+    try:
+        print(text, end="")  # noqa: T201 - an entry talks
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would complain again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding
+        print(text.encode(encoding, "backslashreplace").decode(encoding), end="")  # noqa: T201
+
+
+def tell(text: str) -> None:
+    """Say on stderr, beside the output, what was done."""
+    print(text, file=sys.stderr)  # noqa: T201
+
+
+def tell_unreadable(unreadable: Mapping[Path, str]) -> int:
+    """Name the files that could not be read, and return the exit code that follows."""
+    for file, reason in unreadable.items():
+        tell(f"skipped {file}: {reason}")
+    return UNREADABLE if unreadable else OK
+
+
+def refuse(message: str) -> int:
+    """Tell the user's own mistake, and return the exit code that follows."""
+    tell(f"error: {message}")
+    return REFUSED
+
+
+def write(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files of these names; each appears whole or not at all.
+
+    Raises:
+        OSError: the folder cannot be made, or a file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        temporary = folder / f".{name}.{secrets.token_hex(4)}.tmp"
+        try:
+            temporary.write_bytes(content)
+            temporary.replace(folder / name)
+        finally:
+            temporary.unlink(missing_ok=True)
