@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from src import aggregate, record, store
+from src import aggregate, compare, record, store
 from src.analysis.cells import ROW_COLUMNS
 from src.analysis.cut import cut
 from src.analysis.grid import document_of
@@ -177,6 +177,20 @@ class TestTwentyThousandRows:
             aggregate.main([*arguments, "--lines", "0"])
         assert ended.value.code == 2
         assert "must be a whole number from 1 on, or all: got '0'" in capsys.readouterr().err
+
+
+class TestComparison:
+    def test_has_no_more_lines_than_are_read(self, tmp_path, capsys):
+        """Of 40 cells on both sides three; all are in the file."""
+        for side, torch in (("base", "2.13.0"), ("new", "2.13.1")):
+            synthetic.write(tmp_path / side, synthetic.rows(40, seeds=1, torches=(torch,)))
+        sides = [str(tmp_path / side / "runs") for side in ("base", "new")]
+        assert compare.main([*sides, "--lines", "3", "--out", str(tmp_path)]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        cells = len(pd.read_parquet(tmp_path / "comparison.parquet"))
+        assert "The first 3 of " in shown
+        assert "are in comparison.csv, which --out writes" in shown
+        assert cells == 40
 
 
 BROKEN = {
