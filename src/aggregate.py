@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import console, paths
-from src.analysis import experiments, figures, matrix, paper, placing, spreadsheet, tidy, why
+from src.analysis import charts, experiments, matrix, paper, placing, spreadsheet, tidy, why
 from src.analysis.cut import LINES, cut, lines
 from src.analysis.experiments import Experiment, ExperimentError
 from src.analysis.grid import document_of
 from src.analysis.numbers import to_table
 from src.analysis.selection import Selection, SelectionError, condition, select
 from src.analysis.summary import Summary, summarize
-from src.analysis.views import ENDS, FORMATS, View
+from src.analysis.views import ENDS, FORMATS, View, summaries_folder
 
 _EXAMPLES = """\
 examples:
@@ -49,12 +49,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         numbers = to_table(summary)
         views = list(_views(summary, numbers, arguments, experiment))
         views = [replace(v, document=cut(v.document, arguments.lines, f"{v.name}.csv")) for v in views]
-        drawn = figures.files(arguments.figure, summary.cells) if arguments.figure else {}
+        drawn = charts.files([charts.one(arguments.figure, summary)]) if arguments.figure else {}
     except _MISTAKES as error:
         return console.refuse(str(error))
     except OSError as error:
         return console.refuse(f"cannot read {error.filename or path}: {error.strerror or error}")
-    out: Path = arguments.out or _default_out(path, summary, everything=arguments.all)
+    out: Path = arguments.out or summaries_folder(path, summary, everything=arguments.all)
     contents = {"summary.parquet": _parquet(numbers)} | drawn
     for view in views:
         contents |= view.files()
@@ -66,14 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.say(views[-1].printed(arguments.format, console.width(), unicode=console.unicode()))
     written = [f"{out}/summary.parquet, {', '.join(f'.{end}' for end in ENDS)}"]
     written += [view.file_names for view in views[1:]]
-    written += [f"{arguments.figure}.png, .svg"] if drawn else []
+    written += [f"{arguments.figure}.png, .svg, .pdf"] if drawn else []
     console.tell(f"wrote {' and '.join(written)}")
     return code
 
 
 _MISTAKES = (
     *(SelectionError, ExperimentError, placing.MixedError),
-    *(matrix.MatrixError, why.WhyError, figures.FigureError),
+    *(matrix.MatrixError, why.WhyError, charts.ChartError),
 )
 
 
@@ -170,19 +170,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--figure",
-        choices=tuple(figures.FIGURES),
-        help="draw this figure into the folder of the files, as .png and .svg (needs matplotlib)",
+        choices=charts.NAMES,
+        help="draw this chart into the folder of the files, as .png, .svg and .pdf (needs vl-convert-python)",
     )
     return parser
-
-
-def _default_out(path: Path, summary: Summary, *, everything: bool) -> Path:
-    """Return the folder `summaries/<sweep or all>` in the output folder that `path` lies in."""
-    absolute = path.absolute()
-    runs = next((folder for folder in (absolute, *absolute.parents) if folder.name == "runs"), None)
-    # A sweep's name comes from a file: it must not lead out of the folder.
-    name = "all" if everything else re.sub(r"[^\w.-]", "_", str(summary.sweeps[0])).lstrip(".") or "unnamed"
-    return (runs.parent if runs else paths.output_dir()) / "summaries" / name
 
 
 def _parquet(numbers: pa.Table) -> bytes:

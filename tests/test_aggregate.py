@@ -170,9 +170,9 @@ class TestMain:
         assert aggregate.main([str(tmp_path / "runs"), "--figure", "model_sizes"]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith("Sweep first")
-        assert shown.err.endswith("summary.parquet, .csv, .md, .tex, .html and model_sizes.png, .svg\n")
+        assert shown.err.endswith("summary.parquet, .csv, .md, .tex, .html and model_sizes.png, .svg, .pdf\n")
         written = set(os.listdir(tmp_path / "summaries" / "first"))
-        assert {"model_sizes.png", "model_sizes.svg", "summary.csv"} <= written
+        assert {"model_sizes.png", "model_sizes.svg", "model_sizes.pdf", "summary.csv"} <= written
 
     def test_a_row_of_schema_version_1_meets_the_condition_that_it_was_measured_under(self, tmp_path, capsys):
         """It lacks the column, not the value."""
@@ -276,7 +276,7 @@ class TestProcess:
         script = (
             "import sys; from src import aggregate; "
             f"code = aggregate.main([{str(runs)!r}, '--out', {str(tmp_path / 'out')!r}]); "
-            "bad = {'torch', 'hydra', 'omegaconf', 'matplotlib'} & set(sys.modules); "
+            "bad = {'torch', 'hydra', 'omegaconf', 'vl_convert', 'altair'} & set(sys.modules); "
             "sys.exit(f'loaded {bad}' if bad else code)"
         )
         done = subprocess.run(

@@ -60,6 +60,7 @@ FORBIDDEN = {
     "src.sweep": ["torch", "triton", "pandas", "src.bench", "src.run", "src.aggregate"],
     "src.analysis": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
     "src.aggregate": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
+    "src.report": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
     "src.compare": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
     "src.run": ["torch", "pandas", "src.bench", "src.analysis"],
     "src.store": ["torch", "hydra", "pandas", "src.bench", "src.sweep", "src.analysis", "src.run"],
@@ -90,7 +91,7 @@ ALLOWED = {
 }
 
 SWEEP_MAY_USE_OF_ANALYSIS = {
-    "src.sweep.session": ["src.analysis.report"],
+    "src.sweep.session": ["src.analysis.ending"],
     "src.sweep.progress": ["src.analysis.format"],
 }
 
@@ -150,7 +151,9 @@ class TestLoaded:
             ("import src.run", ["torch", "pandas", "scipy", "src.bench", "src.analysis"]),
             ("import src.sweep.session, src.sweep.job", ["torch", "pandas", "src.bench"]),
             ("import src.aggregate", ["torch", "hydra", "src.bench", "src.sweep"]),
+            ("import src.report", ["torch", "hydra", "pandas", "scipy", "jinja2", "vl_convert", "src.bench"]),
             ("import src.compare", ["torch", "hydra", "pandas", "scipy", "src.bench", "src.sweep"]),
+            ("import src.analysis.charts", ["torch", "hydra", "pandas", "scipy", "altair", "vl_convert"]),
             ("import src.spec", ["torch", "hydra", "pandas", "pyarrow"]),
             ("import src.exclusions, src.lr_functions", ["torch", "hydra", "pandas", "pyarrow"]),
             ("import src.verdicts", ["torch", "hydra", "pandas", "scipy", "src.bench", "src.sweep"]),

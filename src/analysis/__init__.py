@@ -4,6 +4,6 @@ Data flows one way: `selection` (files to `rows`, by the column), `cells` (rows 
 thing become one cell; `facts` says which, `repeats`, `traces` and `explanation` say how), `summary`
 (cells, geomeans, published values), `grid`, `matrix` and `why` (a summary in words: a `document` of
 tables with footnotes), `text` and `tables` (words to a terminal, Markdown, LaTeX, CSV and Parquet),
-`figures` (cells to PNG and SVG). It must know nothing of torch, Hydra or how a run is made: a row file
-and `src.record` are all it has.
+`charts` (cells to Vega-Lite for a page, and to PNG, SVG and PDF). It must know nothing of torch, Hydra
+or how a run is made: a row file and `src.record` are all it has.
 """

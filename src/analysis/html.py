@@ -44,16 +44,23 @@ def to_html(document: Document) -> str:
     for number, grid in enumerate(document.grids):
         body += _table(grid, grid.title or document.title, marks, hidden=not grid.title and number == 0)
     body += [f"<p>{escape(text)}</p>" for text in document.remarks]
-    if document.legend:
-        terms = (f"<dt>{escape(mark)}</dt><dd>{escape(text)}</dd>" for mark, text in document.legend)
-        body += ["<dl>", *terms, "</dl>"]
-    if document.footnotes:
-        notes = (
-            f'<li id="note-{n}">{escape(text)}{marks.back(n)}</li>'
-            for n, text in enumerate(document.footnotes, 1)
-        )
-        body += ['<ol aria-label="Footnotes">', *notes, "</ol>"]
+    body += [*_legend(document.legend), *_notes(document.footnotes, marks)]
     return "\n".join([*_head(document.title), "<main>", *body, "</main>", "</body>", "</html>", ""])
+
+
+def fragment(
+    grids: Sequence[Grid],
+    footnotes: Sequence[str],
+    legend: Sequence[tuple[str, str]] = (),
+    name: str = "note",
+) -> str:
+    """Return tables for a page of another maker, with those of the footnotes that they use.
+
+    `name` tells the anchors of one fragment from those of another on the same page.
+    """
+    marks = _Marks(name)
+    parts = [part for grid in grids for part in _table(grid, grid.title, marks, hidden=not grid.title)]
+    return "\n".join([*parts, *_legend(legend), *_notes(footnotes, marks, used_alone=True)])
 
 
 def escape(text: str) -> str:
@@ -71,10 +78,29 @@ def _head(title: str) -> Iterator[str]:
     yield f"<title>{escape(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>"
 
 
+def _legend(legend: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if legend:
+        yield "<dl>"
+        yield from (f"<dt>{escape(mark)}</dt><dd>{escape(text)}</dd>" for mark, text in legend)
+        yield "</dl>"
+
+
+def _notes(footnotes: Sequence[str], marks: "_Marks", *, used_alone: bool = False) -> Iterator[str]:
+    """Yield the footnotes; `used_alone` leaves out those that nothing above has a mark of."""
+    notes = [(n, text) for n, text in enumerate(footnotes, 1) if marks.used(n) or not used_alone]
+    if notes:
+        yield '<ol aria-label="Footnotes">'
+        for n, text in notes:
+            number = f' value="{n}"' if used_alone else ""
+            yield f'<li id="{marks.name}-{n}"{number}>{escape(text)}{marks.back(n)}</li>'
+        yield "</ol>"
+
+
 class _Marks:
     """Gives every mark of a footnote a name of its own, so that the footnote leads back to the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "note") -> None:
+        self.name = name
         self._first: dict[int, str] = {}
         self._count = 0
 
@@ -83,9 +109,12 @@ class _Marks:
 
     def _mark(self, note: int) -> str:
         self._count += 1
-        name = f"mark-{self._count}"
+        name = f"{self.name}-mark-{self._count}"
         self._first.setdefault(note, name)
-        return f'<a id="{name}" href="#note-{note}" aria-label="footnote {note}">{note}</a>'
+        return f'<a id="{name}" href="#{self.name}-{note}" aria-label="footnote {note}">{note}</a>'
+
+    def used(self, note: int) -> bool:
+        return note in self._first
 
     def back(self, note: int) -> str:
         if note not in self._first:

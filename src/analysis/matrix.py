@@ -8,9 +8,10 @@ import io
 from collections.abc import Mapping, Sequence
 
 from src.analysis import format as fmt
+from src.analysis import marks
 from src.analysis.axes import Axis
-from src.analysis.cells import INVALID, NOT_TIMED, OK, TRACED, Cell
-from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
+from src.analysis.cells import Cell
+from src.analysis.document import Column, Document, Footnotes, Grid, Line
 from src.analysis.doubts import parity_failures
 from src.analysis.grid import selection_head, steps_words, title_of
 from src.analysis.recompiles import main_cause
@@ -19,23 +20,6 @@ from src.analysis.summary import Summary
 
 _SIDES = ("optimizer", "lr", "scheduler")
 _TITLE_WIDTH = 10  # of a scheduler's name, above which it goes over several lines
-_LEGEND = {
-    "n": "recompiles after the first compilation",
-    "n-m": "fewest and most over the runs of the entry, where they differ",
-    "n@s": "torch's recompile limit was reached: step s, counted from 0, was the first to run eager",
-    "n*": "torch's recompile limit was reached: steps ran eager, it is not known from which one on",
-    "n+": "it did not stop compiling",
-    "n~": "operations of the step ran outside the compiled graphs",
-    "-": "torch compiled no graph with operations: the step ran eager",
-    "x": "compiled and eager steps gave different parameters or state",
-    "?": "measured, recompiles not counted",
-    "u": "unsupported: cannot work here",
-    "e": "excluded",
-    "!": "failed, timed out, crashed or interrupted",
-    "blank": "not run",
-}
-_OF_STATUS = {"unsupported": "u", "excluded": "e"}
-_MEASURED = (OK, TRACED, INVALID, NOT_TIMED)
 
 
 class MatrixError(ValueError):
@@ -50,14 +34,11 @@ def matrix_of(summary: Summary, filters: Sequence[str] = ()) -> Document:
     Raises:
         MatrixError: fewer than two of optimizer, scheduler and lr vary, or no recompile is counted.
     """
-    varying = [axis.title for axis in summary.axes if axis.title in _SIDES and axis.varies]
-    if len(varying) < 2:
-        only = varying[0] if varying else "none"
-        raise MatrixError(f"a matrix needs two of optimizer, scheduler and lr that vary: here {only} does")
-    if all(cell.trace.recompiles is None for cell in summary.cells):
-        raise MatrixError("a matrix of recompiles needs rows that counted them: here none did")
+    lacking = _lacking(summary)
+    if lacking:
+        raise MatrixError(lacking)
     notes, used = Footnotes(), set[str]()
-    across, sides, groups = _layout(summary)
+    across, sides, groups = layout(summary)
     grids = tuple(
         _grid(summary, members, title, across=across, sides=sides, notes=notes, used=used)
         for title, members in groups.items()
@@ -72,8 +53,13 @@ def matrix_of(summary: Summary, filters: Sequence[str] = ()) -> Document:
         grids,
         (),
         notes.texts(),
-        tuple((mark, meaning) for mark, meaning in _LEGEND.items() if mark in used),
+        tuple((mark, meaning) for mark, meaning in marks.LEGEND.items() if mark in used),
     )
+
+
+def has_matrix(summary: Summary) -> bool:
+    """Return whether `matrix_of` gives a matrix."""
+    return not _lacking(summary)
 
 
 def to_csv(document: Document) -> str:
@@ -90,7 +76,18 @@ def to_csv(document: Document) -> str:
     return buffer.getvalue()
 
 
-def _layout(summary: Summary) -> tuple[Axis, tuple[Axis, ...], Mapping[str, list[int]]]:
+def _lacking(summary: Summary) -> str:
+    """Return what the rows lack for a matrix, empty when nothing is lacking."""
+    varying = [axis.title for axis in summary.axes if axis.title in _SIDES and axis.varies]
+    if len(varying) < 2:
+        only = varying[0] if varying else "none"
+        return f"a matrix needs two of optimizer, scheduler and lr that vary: here {only} does"
+    if all(cell.trace.recompiles is None for cell in summary.cells):
+        return "a matrix of recompiles needs rows that counted them: here none did"
+    return ""
+
+
+def layout(summary: Summary) -> tuple[Axis, tuple[Axis, ...], Mapping[str, list[int]]]:
     """Return the axis of the columns, those of the lines, and the cells of each combination of the others."""
     axes = {axis.title: axis for axis in summary.axes}
     across = axes["scheduler"] if axes["scheduler"].varies else axes["lr"]
@@ -122,53 +119,18 @@ def _grid(
         line.setdefault(across.labels[index], []).append(summary.cells[index])
     lines = []
     for labels, line in places.items():
-        entries = [_entry(line.get(name, []), used) for name in names]
-        marks = [_notes(line.get(name, []), notes) for name in names]
-        lines.append(Line(labels, tuple(entries), (), tuple(marks)))
+        found = [marks.entry(line.get(name, [])) for name in names]
+        used.update(*(of_entry for _, of_entry in found))
+        noted = [_notes(line.get(name, []), notes) for name in names]
+        lines.append(Line(labels, tuple((text,) for text, _ in found), (), tuple(noted)))
     columns = tuple(Column(name, _pieces(name), number=False) for name in names)
     return Grid(title, tuple(axis.title for axis in sides), columns, tuple(lines), divisible=True)
-
-
-def _entry(cells: Sequence[Cell], used: set[str]) -> Entry:
-    """Return what is in one place; more than one cell where their labels are equal."""
-    return ("/".join(_counted(cell, used) + _marked(cell, used) for cell in cells),)
-
-
-def _counted(cell: Cell, used: set[str]) -> str:
-    """Return the count of recompiles and where the step left the compiled graphs."""
-    trace = cell.trace
-    if trace.recompiles is None:
-        missing = "?" if any(outcome in _MEASURED for outcome in cell.outcomes) else ""
-        used.update(missing)
-        return missing
-    if trace.nothing_compiled == (True,) or trace.paths == ("never_compiled",):
-        used.add("-")
-        return "-"
-    used.add("n" if trace.recompiles[0] == trace.recompiles[1] else "n-m")
-    text = fmt.count_range(trace.recompiles)
-    if trace.limit_hit:
-        steps = (min(trace.eager_from), max(trace.eager_from)) if trace.eager_from else None
-        used.add("n@s" if steps else "n*")
-        return text + (f"@{fmt.count_range(steps)}" if steps else "*")
-    for path, mark in (("recompiling", "+"), ("partly", "~"), ("never_compiled", "/-")):
-        if path in trace.paths:
-            used.add("-" if mark == "/-" else f"n{mark}")
-            text += mark
-    return text
-
-
-def _marked(cell: Cell, used: set[str]) -> str:
-    """Return the marks of what went wrong in any run of the cell."""
-    marks = ["x"] if parity_failures(cell) else []
-    marks += [_OF_STATUS.get(outcome, "!") for outcome in cell.outcomes if outcome not in _MEASURED]
-    used.update(marks)
-    return "".join(dict.fromkeys(marks))
 
 
 def _notes(cells: Sequence[Cell], notes: Footnotes) -> tuple[int, ...]:
     texts = []
     for cell in cells:
-        if any(outcome not in _MEASURED for outcome in cell.outcomes):
+        if any(outcome not in marks.MEASURED for outcome in cell.outcomes):
             texts += [fmt.shorten(text, 240) for text in cell.reasons]
         texts += parity_failures(cell)
         cause = main_cause(cell.trace)

@@ -1,10 +1,14 @@
 """Ways to show rows, and the formats of each: what is printed, and the files that are written."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from src import paths
 from src.analysis import html, latex, tables, text
 from src.analysis.document import Document
+from src.analysis.summary import Summary
 
 FORMATS = ("text", "markdown", "latex", "csv", "html")
 
@@ -40,3 +44,12 @@ class View:
         """Return the names of the files in short, such as `why.csv, .md, .tex, .html`."""
         first, *others = ENDS
         return ", ".join([f"{self.name}.{first}", *(f".{end}" for end in others)])
+
+
+def summaries_folder(path: Path, summary: Summary, *, everything: bool) -> Path:
+    """Return the folder `summaries/<sweep or all>` in the output folder that `path` lies in."""
+    absolute = path.absolute()
+    runs = next((folder for folder in (absolute, *absolute.parents) if folder.name == "runs"), None)
+    # A sweep's name comes from a file: it must not lead out of the folder.
+    name = "all" if everything else re.sub(r"[^\w.-]", "_", str(summary.sweeps[0])).lstrip(".") or "unnamed"
+    return (runs.parent if runs else paths.output_dir()) / "summaries" / name

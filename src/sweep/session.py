@@ -92,9 +92,9 @@ def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
 
 def _end(plan: Plan, console: Console) -> int:
     """Print the summary and the runs that did not end well; return the exit code they deserve."""
-    from src.analysis.report import sweep_report  # noqa: PLC0415  # pandas, needed only now
+    from src.analysis.ending import sweep_ending  # noqa: PLC0415  # pandas, needed only now
 
-    report = sweep_report(
+    report = sweep_ending(
         plan.output_dir, plan.sweep_id, console.width, unicode=console.encoding.startswith("utf")
     )
     console.print(report.text, markup=False, highlight=False, soft_wrap=True, end="")

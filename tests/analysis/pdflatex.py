@@ -1,16 +1,11 @@
 """Sets LaTeX with a real TeX: what compiles is not what looks as if it did."""
 
 import re
-import shutil
 import subprocess
 
 import pytest
 
-needed = pytest.mark.skipif(
-    shutil.which("pdflatex") is None,
-    reason="no pdflatex: apt-get install --no-install-recommends texlive-latex-base "
-    "texlive-latex-recommended texlive-science",
-)
+needed = pytest.mark.usefixtures("pdflatex")
 
 _START = r"\documentclass{article}\usepackage{booktabs,siunitx,graphicx}\begin{document}"
 

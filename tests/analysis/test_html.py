@@ -108,7 +108,7 @@ class TestPage:
         aims = [a["href"].removeprefix("#") for a in page.all("a")]
         assert len(set(names)) == len(names)
         assert set(aims) <= set(names)
-        assert {"note-1", "note-2", "mark-1"} <= set(aims)
+        assert {"note-1", "note-2", "note-mark-1"} <= set(aims)
 
     def test_every_title_says_what_it_is_the_title_of(self):
         """Columns, groups of columns and lines, as a screen reader needs them."""

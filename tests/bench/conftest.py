@@ -1,5 +1,6 @@
 """Every test starts with a torch that has compiled nothing, and leaves its settings alone."""
 
+import gc
 import shutil
 import warnings
 
@@ -8,6 +9,7 @@ import torch
 
 from src.bench import torch_private
 from src.sweep import caches
+from tests.needed import missing
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own modules use what torch deprecates
@@ -16,13 +18,25 @@ with warnings.catch_warnings():
 
 @pytest.fixture(autouse=True)
 def fresh_torch():
-    """Forget what earlier tests compiled and counted; put the thread count back afterwards."""
+    """Forget what earlier tests compiled and counted; put the thread count back afterwards.
+
+    What torch and its compiler keep for good (some hundred thousand objects) is taken out of sight of the garbage
+    collector, which a run calls ten times: looking through them took more than half of all its time.
+    """
     threads = torch.get_num_threads()
     torch._dynamo.reset()
     torch_private.clear()
+    gc.collect()
+    gc.freeze()
     yield
     torch.set_num_threads(threads)
     torch._dynamo.reset()
+
+
+@pytest.fixture(scope="session")
+def cxx_compiler():
+    """Return the compiler that inductor takes; without one the test skips (in CI it fails)."""
+    return torch_private.cxx_compiler() or missing("inductor finds no C++ compiler: apt-get install g++")
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,7 @@ from src.bench.refusal import Excluded, Unsupported
 from src.timings import Repeat
 from tests.specs import spec
 
-needs_cxx = pytest.mark.skipif(
-    torch_private.cxx_compiler() is None, reason="inductor finds no C++ compiler on this machine"
-)
+needs_cxx = pytest.mark.usefixtures("cxx_compiler")
 
 QUICK = (
     "model=tiny",

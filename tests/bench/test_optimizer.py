@@ -8,6 +8,7 @@ from src.bench.refusal import Unsupported
 from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
 from tests.bench import third_party
+from tests.needed import needed_module
 from tests.specs import spec
 
 CPU = torch.device("cpu")
@@ -146,7 +147,7 @@ class TestCustom:
 
     def test_a_package_of_the_index(self):
         """Lion as it is published: a first step by hand, p x (1 - lr x wd) - lr x sign(grad)."""
-        pytest.importorskip("lion_pytorch", reason="the package lion-pytorch is not installed")
+        needed_module("lion_pytorch")
         how = spec(
             "optimizer=custom",
             "optimizer._target_=lion_pytorch.Lion",

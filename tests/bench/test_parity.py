@@ -9,6 +9,7 @@ from torch._functorch import config as functorch_config
 
 from src.bench import arms, parameters, parity, torch_private, workload
 from src.bench.workload import Workload
+from tests.needed import needed_module
 from tests.specs import spec
 
 CPU = torch.device("cpu")
@@ -303,7 +304,7 @@ class TestCompiledArms:
 
     def test_a_package_of_the_index_passes(self):
         """Lion as it is published compiles, one graph before its state is there and one after."""
-        pytest.importorskip("lion_pytorch", reason="the package lion-pytorch is not installed")
+        needed_module("lion_pytorch")
         lion = ("optimizer=custom", "optimizer._target_=lion_pytorch.Lion", "scheduler=linear")
         found = of_steps(*lion, "lr_type=cpu_tensor")
         assert sum(c.has_graph for c in torch_private.drain()) == 2
@@ -338,7 +339,7 @@ SILENTLY_WRONG = {
     not torch.__version__.startswith("2.13."),
     reason=f"what is silently wrong was seen in torch 2.13, this is {torch.__version__}",
 )
-@pytest.mark.skipif(torch_private.cxx_compiler() is None, reason="inductor finds no C++ compiler")
+@pytest.mark.usefixtures("cxx_compiler")
 @pytest.mark.usefixtures("cold_cache")
 class TestSilentlyWrong:
     """Graphs that torch's AOTAutograd cache returns with an old constant: no error, fewer recompiles."""

@@ -11,9 +11,7 @@ from tests.specs import spec
 
 CPU = torch.device("cpu")
 
-needs_cxx = pytest.mark.skipif(
-    torch_private.cxx_compiler() is None, reason="inductor finds no C++ compiler on this machine"
-)
+needs_cxx = pytest.mark.usefixtures("cxx_compiler")
 
 FOREACH = (
     *("adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam"),

@@ -554,7 +554,7 @@ class TestTheMachine:
         again = workload.build(spec(*SMALL, "scheduler=step"), CPU)
         assert again.scheduler.optimizer is again.optimizer
 
-    @pytest.mark.skipif(torch_private.cxx_compiler() is None, reason="inductor finds no C++ compiler")
+    @pytest.mark.usefixtures("cxx_compiler")
     @pytest.mark.usefixtures("cold_cache")
     def test_cuda_graphs_are_skipped_on_a_cpu(self):
         """The mode promises what does not happen (pytorch#117281, pytorch#124506): counted, and said."""
@@ -562,7 +562,7 @@ class TestTheMachine:
         assert row["cudagraph_skips"] == 1
         assert row["warnings"] == ["cpu_modes_same_code"]
 
-    @pytest.mark.skipif(torch_private.cxx_compiler() is None, reason="inductor finds no C++ compiler")
+    @pytest.mark.usefixtures("cxx_compiler")
     @pytest.mark.usefixtures("cold_cache")
     def test_a_stale_constant_makes_the_row_invalid(self):
         """With the issue and the switch in the hint (pytorch#195040, pytorch#194976, pytorch#197889)."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from src.bench import arms, torch_private, trace
+from src.bench import arms, trace
 from src.bench.refusal import Unsupported
 from tests.specs import spec
 
@@ -163,7 +163,7 @@ class TestMatrix:
         """Schedulers that cycle momentum refuse optimizers without any."""
         refuse(row)
 
-    @pytest.mark.skipif(torch_private.cxx_compiler() is None, reason="inductor finds no C++ compiler")
+    @pytest.mark.usefixtures("cxx_compiler")
     @pytest.mark.parametrize("row", spread([r for r in INDUCTOR if r["status"] == "ok"], every=9))
     def test_every_cell_agrees_when_code_is_generated(self, row, cold_cache):
         """What a user of torch.compile gets counts the same."""

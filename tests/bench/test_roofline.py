@@ -105,7 +105,7 @@ class TestStepBytes:
         expected = sum(elements) * 4 * 10 * 1024 * 1024
         assert roofline.step_bytes(parameters, how.optimizer) == expected
 
-    @pytest.mark.skipif(torch_private.cxx_compiler() is None, reason="inductor finds no C++ compiler")
+    @pytest.mark.usefixtures("cxx_compiler")
     @pytest.mark.parametrize(("optimizer", "elements"), spread(COMPILED))
     def test_compiled_code_loads_and_stores_as_much(self, optimizer, elements, cold_cache):
         """Counted in the C++ that inductor writes for one tensor of 64 x 64."""

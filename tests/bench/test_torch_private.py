@@ -33,9 +33,7 @@ FIELDS = {
     "cudagraph_skip_reason",
 }
 
-needs_cxx = pytest.mark.skipif(
-    torch_private.cxx_compiler() is None, reason="inductor finds no C++ compiler on this machine"
-)
+needs_cxx = pytest.mark.usefixtures("cxx_compiler")
 
 
 def scaled(x, how):

@@ -7,16 +7,14 @@ import torch
 import torch._functorch.config as functorch_config
 
 from src import record
-from src.bench import arms, torch_private, trace
+from src.bench import arms, trace
 from src.bench.torch_private import Compilation, Counts
 from src.bench.trace import Recorder, Trace
 from tests.specs import spec
 
 CPU = torch.device("cpu")
 
-needs_cxx = pytest.mark.skipif(
-    torch_private.cxx_compiler() is None, reason="inductor finds no C++ compiler on this machine"
-)
+needs_cxx = pytest.mark.usefixtures("cxx_compiler")
 
 LR_GUARD = "2/0: self.param_groups[0]['lr'] == 0.003333333333333333"
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import ENDLESS, FAULTS, QUICK, Command, cache_files, run
+from tests.needed import missing, needed_program
 
 pytestmark = pytest.mark.slow
 
@@ -89,9 +89,10 @@ class TestGoodSweep:
         assert row["step_bytes"] == 2 * 64 * 64 * 4 * 3
         assert row["eager_cpu_us"] > 0
 
-    @pytest.mark.skipif(not (shutil.which("g++") or os.environ.get("CXX")), reason="needs a C++ compiler")
     def test_inductor(self, tmp_path):
         """A cold compile with the toolchain told apart, and its cache gone afterwards."""
+        if not os.environ.get("CXX"):
+            needed_program("g++")
         done = run(tmp_path, "model=tiny", "measure=quick", "compile=inductor", "optimizer=sgd", "device=cpu")
         assert (done.code, done.err) == (0, "")
         (row,) = done.rows().to_dict("records")
@@ -311,20 +312,22 @@ class TestOwnOptimizer:
 
 
 class TestConsoleScript:
-    def test_is_the_same_command(self, tmp_path):
+    @pytest.fixture
+    def script(self):
+        """Return the command beside this interpreter."""
+        found = Path(sys.executable).with_name("stepsweep")
+        return (
+            found if found.exists() else missing("no stepsweep beside this Python: pip install -e '.[test]'")
+        )
+
+    def test_is_the_same_command(self, tmp_path, script):
         """`stepsweep` finds its configuration from any directory."""
-        script = Path(sys.executable).with_name("stepsweep")
-        if not script.exists():
-            pytest.skip("stepsweep is not installed in this environment")
         done = run(tmp_path, *QUICK, "optimizer=sgd", program=(str(script),))
         assert (done.code, done.err) == (0, "")
         assert list(done.rows()["status"]) == ["ok"]
 
-    def test_imports_nothing_of_the_directory_it_is_started_in(self, tmp_path):
+    def test_imports_nothing_of_the_directory_it_is_started_in(self, tmp_path, script):
         """Many a project has a package `src`; it, and whatever else lies there, stays unread."""
-        script = Path(sys.executable).with_name("stepsweep")
-        if not script.exists():
-            pytest.skip("stepsweep is not installed in this environment")
         (tmp_path / "src").mkdir()
         for name in ("src/__init__.py", "src/run.py", "random.py"):
             (tmp_path / name).write_text(f"open({str(tmp_path / 'read')!r}, 'a').write(__name__)\n")

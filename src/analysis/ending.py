@@ -25,7 +25,7 @@ class BadRun:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepReport:
+class Ending:
     """The end of a sweep."""
 
     text: str  # the rendered table; why there is none when no row could be read
@@ -34,14 +34,14 @@ class SweepReport:
     unreadable: dict[Path, str]  # row files that could not be read, and why
 
 
-def sweep_report(output_dir: Path, sweep_id: str, width: int, *, unicode: bool = True) -> SweepReport:
+def sweep_ending(output_dir: Path, sweep_id: str, width: int, *, unicode: bool = True) -> Ending:
     """Return the table of one sweep, `width` columns wide, and its runs that did not end well."""
     try:
         selection = select(store.sweep_dir(output_dir, sweep_id), everything=True)
     except SelectionError as error:
-        return SweepReport(f"no table: {error}\n", 0, (), {})
+        return Ending(f"no table: {error}\n", 0, (), {})
     summary = summarize(selection.rows)
-    return SweepReport(
+    return Ending(
         text=text.render(document_of(summary), width, unicode=unicode),
         rows=len(selection.rows),
         bad_runs=bad_runs(selection.rows),
