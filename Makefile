@@ -31,6 +31,7 @@ docs: install
 
 bench: install
 	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.analysis
 
 clean:
 	rm -rf $(VENV) outputs/cache

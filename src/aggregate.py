@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import console, paths
-from src.analysis import charts, experiments, matrix, paper, placing, spreadsheet, tables, tidy, why
+from src.analysis import charts, experiments, matrix, paper, placing, spreadsheet, tidy, why
+from src.analysis.cut import LINES, cut, lines
 from src.analysis.experiments import Experiment, ExperimentError
 from src.analysis.grid import document_of
+from src.analysis.numbers import to_table
 from src.analysis.selection import Selection, SelectionError, condition, select
 from src.analysis.summary import Summary, summarize
 from src.analysis.views import ENDS, FORMATS, View, summaries_folder
@@ -43,14 +46,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         experiment = experiments.read(experiments.find(arguments.table)) if arguments.table else None
         selection = _select(path, arguments, experiment)
         summary = summarize(selection.rows)
-        views = list(_views(summary, arguments, experiment))
+        numbers = to_table(summary)
+        views = list(_views(summary, numbers, arguments, experiment))
+        views = [replace(v, document=cut(v.document, arguments.lines, f"{v.name}.csv")) for v in views]
         drawn = charts.files([charts.one(arguments.figure, summary)]) if arguments.figure else {}
     except _MISTAKES as error:
         return console.refuse(str(error))
     except OSError as error:
         return console.refuse(f"cannot read {error.filename or path}: {error.strerror or error}")
     out: Path = arguments.out or summaries_folder(path, summary, everything=arguments.all)
-    contents = {"summary.parquet": _parquet(summary)} | drawn
+    contents = {"summary.parquet": _parquet(numbers)} | drawn
     for view in views:
         contents |= view.files()
     try:
@@ -78,13 +83,15 @@ def _select(path: Path, arguments: argparse.Namespace, experiment: Experiment | 
     return experiments.rows_of(experiment, path, **chosen) if experiment else select(path, **chosen)
 
 
-def _views(summary: Summary, arguments: argparse.Namespace, experiment: Experiment | None) -> Iterator[View]:
+def _views(
+    summary: Summary, numbers: pa.Table, arguments: argparse.Namespace, experiment: Experiment | None
+) -> Iterator[View]:
     """Yield the summary, and what is asked for instead of it, if anything is."""
     filters = arguments.where
     if experiment:
         filters = [*(each.text for each in experiment.table.where), *filters]
-    document = document_of(summary, filters)
-    yield View("summary", document, lambda: spreadsheet.to_csv(tables.to_table(summary)))
+    document = document_of(summary, filters, arguments.lines)
+    yield View("summary", document, lambda: spreadsheet.to_csv(numbers))
     if arguments.matrix:
         counts = matrix.matrix_of(summary, filters)
         yield View("recompiles", counts, lambda: matrix.to_csv(counts))
@@ -134,6 +141,13 @@ def _parser() -> argparse.ArgumentParser:
         default="text",
         help="format of what is printed (default: text)",
     )
+    parser.add_argument(
+        "--lines",
+        type=lines,
+        default=LINES,
+        metavar="N",
+        help=f"most lines of a table, or all, in every format but .parquet and .csv (default: {LINES})",
+    )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
         "--table",
@@ -162,9 +176,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _parquet(summary: Summary) -> bytes:
+def _parquet(numbers: pa.Table) -> bytes:
     buffer = pa.BufferOutputStream()
-    pq.write_table(tables.to_table(summary), buffer)
+    pq.write_table(numbers, buffer)
     return bytes(buffer.getvalue())
 
 

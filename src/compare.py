@@ -16,6 +16,7 @@ from src.analysis.changes_document import document_of
 from src.analysis.changes_estimates import METRICS
 from src.analysis.changes_matching import MatchError, ignored_axis
 from src.analysis.changes_table import to_table
+from src.analysis.cut import LINES, cut, lines
 from src.analysis.selection import Selection, SelectionError, condition, select
 from src.analysis.views import FORMATS, View
 
@@ -49,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return console.refuse(f"cannot read {error.filename}: {error.strerror or error}")
     view = View(
         "comparison",
-        document_of(compared, _filters(arguments)),
+        cut(
+            document_of(compared, _filters(arguments)), arguments.lines, "comparison.csv, which --out writes"
+        ),
         lambda: spreadsheet.to_csv(to_table(compared)),
     )
     if arguments.out:
@@ -123,6 +126,13 @@ def _parser() -> argparse.ArgumentParser:
             help="folder of runs, folder of one sweep, or one Parquet file",
         )
     parser.add_argument("--all", action="store_true", help="all sweeps of both, not the newest of each alone")
+    parser.add_argument(
+        "--lines",
+        type=lines,
+        default=LINES,
+        metavar="N",
+        help=f"most lines of a table, or all, in every format but .parquet and .csv (default: {LINES})",
+    )
     for side in ("base", "new"):
         parser.add_argument(f"--{side}-sweep", metavar="ID", help=f"the sweep of this name in {side.upper()}")
     _add_repeated(parser, "--where", "AXIS=VALUE", "only rows with this value, or with one of VALUE,VALUE")

@@ -8,10 +8,12 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from src.analysis import format as fmt
-from src.analysis.cells import LATER_AXES, Cell
+from src.analysis.cells import Cell
+from src.analysis.facts import LATER_AXES
 
 Label = Callable[[Cell], str]
 
@@ -21,7 +23,7 @@ USUAL = frozenset((name, fmt.value(value)) for name, value in LATER_AXES.items()
 """Titles and labels of axes not worth a word where all cells have them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Axis:
     """One axis over all cells of a summary."""
 
@@ -29,7 +31,7 @@ class Axis:
     kind: str  # workload, compile or machine
     labels: tuple[str, ...]  # of each cell, in the order of the cells
 
-    @property
+    @cached_property
     def varies(self) -> bool:
         """Whether two cells differ in it."""
         return len(set(self.labels)) > 1
@@ -88,9 +90,14 @@ def implied(axes: Sequence[Axis], title: str) -> tuple[str, ...]:
 
 
 def _plain(column: str, none: str = "null") -> Label:
+    known: dict[tuple[type, Any], str] = {}
+
     def label(cell: Cell) -> str:
         raw = cell.facts[column]
-        return none if raw is None else fmt.value(raw)
+        key = (type(raw), raw)  # 1 and true are equal, and read differently
+        if key not in known:
+            known[key] = none if raw is None else fmt.value(raw)
+        return known[key]
 
     return label
 
@@ -112,30 +119,36 @@ def _learning_rate(cell: Cell) -> str:
 
 def _with_arguments(cells: Sequence[Cell], axis: str) -> Label:
     """Return a label such as `adam(foreach=true)`: the arguments that differ for that choice."""
+    kinds = {(cell.facts[axis], cell.facts[f"{axis}_args"]) for cell in cells}
+    arguments = {kind: _parsed(kind[1]) for kind in kinds}
+    names: dict[Any, set[str]] = defaultdict(set)
+    for (choice, _), given in arguments.items():
+        names[choice].update(given)
     seen: dict[tuple[Any, str], set[str]] = defaultdict(set)
-    choices: dict[Any, set[str]] = defaultdict(set)
-    for cell in cells:
-        choices[cell.facts[axis]].update(_arguments(cell, axis))
-    for cell in cells:
-        arguments = _arguments(cell, axis)
-        for name in choices[cell.facts[axis]]:
-            seen[cell.facts[axis], name].add(fmt.value(arguments.get(name)))
+    for (choice, _), given in arguments.items():
+        for name in names[choice]:
+            seen[choice, name].add(fmt.value(given.get(name)))
 
-    def label(cell: Cell) -> str:
-        choice = cell.facts[axis]
+    def words(kind: tuple[Any, Any]) -> str:
         shown = [
             f"{fmt.plain(name)}={fmt.value(raw)}"
-            for name, raw in _arguments(cell, axis).items()
-            if raw is not None and len(seen[choice, name]) > 1
+            for name, raw in arguments[kind].items()
+            if raw is not None and len(seen[kind[0], name]) > 1
         ]
-        return fmt.value(choice) + (f"({', '.join(shown)})" if shown else "")
+        return fmt.value(kind[0]) + (f"({', '.join(shown)})" if shown else "")
 
-    return label
+    labels = {kind: words(kind) for kind in kinds}
+    return lambda cell: labels[cell.facts[axis], cell.facts[f"{axis}_args"]]
 
 
-def _arguments(cell: Cell, axis: str) -> dict[str, Any]:
+def _parsed(text: Any) -> dict[str, Any]:
     try:
-        arguments = json.loads(cell.facts[f"{axis}_args"])
+        arguments = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return {}
     return arguments if isinstance(arguments, dict) else {}
+
+
+def reordered(axes: Sequence[Axis], order: Sequence[int]) -> tuple[Axis, ...]:
+    """Return the axes of the cells in another order, which need no new labels."""
+    return tuple(Axis(a.title, a.kind, tuple(a.labels[i] for i in order)) for a in axes)

@@ -2,34 +2,25 @@
 
 A row that did not end `ok`, or whose verdict is `invalid`, is counted and named but its times never
 enter a number. What its trace counted is a fact all the same: recompiles are often why it is invalid.
-Knows nothing of files, tables or formats.
+A cell is little more than its rows: what it says is computed when it is asked for, its numbers for all cells
+at once. Knows nothing of files, tables or formats.
 """
 
-import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from src import record, stats
-from src.analysis import explanation, repeats
+from src.analysis import explanation
 from src.analysis.explanation import Explanation
-from src.analysis.repeats import Row, distinct, known
+from src.analysis.facts import facts_of
+from src.analysis.repeats import Estimates, Places, Repeats, break_even, distinct, there
+from src.analysis.rows import Numbers, Row, Rows
 from src.analysis.traces import Trace, trace_of
 from src.stats import Interval
-
-CELL_AXES: tuple[str, ...] = tuple(name for name in record.AXES if name != "seed")
-"""Axes that tell cells apart. Rows that differ in the seed alone repeat one cell."""
-
-CELL_FACTS: tuple[str, ...] = (*CELL_AXES, *record.MACHINE_FACTS)
-
-JSON_AXES = ("optimizer_args", "scheduler_args")
-
-LATER_AXES: Mapping[str, Any] = {
-    **{"param_groups": "one", "frozen_layers": 0, "layers_without_grad": 0},
-    **{"grads": "fresh", "flush_cache": False},
-}
-"""Axes that rows of schema versions 1 and 2 lack, and the value that all those rows were measured with."""
 
 OK = "ok"
 INVALID = "invalid"
@@ -79,37 +70,162 @@ class Sequential:
     speedup: Interval
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cell:
     """What one or more rows say about one thing that was measured."""
 
     facts: Mapping[str, Any]  # axes without the seed, and machine facts
-    parameters: int | None  # number of parameter elements
-    outcomes: tuple[str, ...]  # of each row: ok, traced, invalid, not timed, or its status
-    reasons: tuple[str, ...]  # why rows are not ok, each once, in words
-    verdict: str | None  # of the ok rows; None without one
-    eager: Interval | None  # us a step
-    compiled: Interval | None  # us a step
-    speedup: Interval | None
-    best: Best | None  # None where no row has it
-    eager_after_compile: Interval | None  # us a step
-    eager_before_compile: Interval | None  # us a step
-    as_published: Interval | None  # eager_after_compile / compiled
-    sequential: Sequential | None
-    processes: tuple[int, ...]  # fresh processes of each row in the numbers, each count once
-    process_spreads: tuple[float, ...]  # spreads that intervals of one process assume, each once
-    compile_s: Interval | None  # s; one observation has no interval
-    compile_warm_s: Interval | None  # s, with the cache of an earlier process
-    break_even: Interval | None  # steps that earn back compile_s; None unless the verdict is faster
-    break_even_warm: Interval | None  # steps that earn back compile_warm_s
-    why: Explanation
-    trace: Trace
-    warnings: tuple[str, ...]  # names, over the rows in the numbers
-    told: Mapping[str, tuple[Any, ...]]  # values of `TOLD_BY_WARNINGS`, over the rows in the numbers
-    failed_gates: tuple[float, ...]  # gate.min_speedup of the rows that failed it
-    hints: tuple[str, ...]  # what a reader can do, over all rows
-    retested: tuple[str, ...]  # known reasons why the combination cannot work, of rows where it did
-    measured: tuple[Row, ...]  # the rows in the numbers: those that `used` counts
+    _group: int  # number of the cell among `_groups`
+    _groups: "_Groups"
+
+    @cached_property
+    def outcomes(self) -> tuple[str, ...]:
+        """What became of each row: ok, traced, invalid, not timed, or its status."""
+        outcomes = self._groups.outcomes
+        return tuple([outcomes[place] for place in self._places])
+
+    @property
+    def parameters(self) -> int | None:
+        """Number of parameter elements."""
+        return next((n for n in self._values("parameters", self._places) if n is not None), None)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why rows are not ok, each once, in words."""
+        doubtful = self._groups.doubtful
+        rows = [self._groups.rows[place] for place in self._places if doubtful[place]]
+        return distinct([reason(row) for row in rows])
+
+    @property
+    def verdict(self) -> str | None:
+        """Verdict of the ok rows; None without one."""
+        return self._groups.verdicts[self._group]
+
+    @property
+    def eager(self) -> Interval | None:
+        """Time of an eager step in us."""
+        return self._estimate("eager_us")
+
+    @property
+    def compiled(self) -> Interval | None:
+        """Time of a compiled step in us."""
+        return self._estimate("compiled_us")
+
+    @property
+    def speedup(self) -> Interval | None:
+        """Eager time / compiled time."""
+        return self._estimate("speedup")
+
+    @cached_property
+    def best(self) -> Best | None:
+        """The fastest eager implementation; None where no row has it."""
+        names = self.known("eager_best")
+        if not names:
+            return None
+        speedup = self._estimate("speedup_vs_best")
+        effect = there(self._groups.min_effect, self._group) or 0.0
+        verdict = None if speedup is None else stats.verdict(speedup, effect)
+        return Best(names, self._estimate("eager_best_us"), speedup, verdict)
+
+    @property
+    def eager_after_compile(self) -> Interval | None:
+        """Time in us of a step of an eager optimizer that was compiled before."""
+        return self._estimate("eager_after_compile_us")
+
+    @property
+    def eager_before_compile(self) -> Interval | None:
+        """Time in us of an eager step before anything was compiled."""
+        return self._estimate("eager_before_compile_us")
+
+    @property
+    def as_published(self) -> Interval | None:
+        """Quotient eager_after_compile / compiled."""
+        return self._estimate("speedup_as_published")
+
+    @property
+    def sequential(self) -> Sequential | None:
+        """Times as PyTorch's tutorial takes them; None where no row has them."""
+        speedup = self._estimate("sequential_speedup")
+        if speedup is None:
+            return None
+        eager, compiled = (self._estimate(f"sequential_{arm}_us") for arm in ("eager", "compiled"))
+        return Sequential(eager, compiled, speedup)
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Fresh processes of each row in the numbers, each count once."""
+        return self.known("processes")
+
+    @property
+    def process_spreads(self) -> tuple[float, ...]:
+        """Spreads that intervals of one process assume, each once."""
+        return self.known("process_spread")
+
+    @property
+    def compile_s(self) -> Interval | None:
+        """Seconds of the first call; one observation has no interval."""
+        return self._estimate("compile_s")
+
+    @property
+    def compile_warm_s(self) -> Interval | None:
+        """Seconds of the first call with the cache of an earlier process."""
+        return self._estimate("compile_warm_s")
+
+    @property
+    def break_even(self) -> Interval | None:
+        """Steps that earn back compile_s; None unless the verdict is faster."""
+        return self._estimate("break_even_steps")
+
+    @property
+    def break_even_warm(self) -> Interval | None:
+        """Steps that earn back compile_warm_s."""
+        return self._estimate("break_even_warm_steps")
+
+    @property
+    def why(self) -> Explanation:
+        """What explains the times."""
+        return explanation.explanation(self._groups.timed, self._group, self.known)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """What the traces found."""
+        statuses = self._groups.rows.column("status")
+        places = [place for place in self._places if statuses[place] == OK]
+        return trace_of(lambda name: self._values(name, places))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Names of warnings, over the rows in the numbers."""
+        told = self._values("warnings", self._counted)
+        return distinct([name for names in told if names for name in names if name])
+
+    @property
+    def told(self) -> Mapping[str, tuple[Any, ...]]:
+        """Values of `TOLD_BY_WARNINGS`, over the rows in the numbers."""
+        return {name: _told(self._values(name, self._counted)) for name in TOLD_BY_WARNINGS}
+
+    @property
+    def failed_gates(self) -> tuple[float, ...]:
+        """gate.min_speedup of the rows that failed it."""
+        gates = (self._values(name, self._used) for name in ("gate", "gate_min_speedup"))
+        return distinct([limit for gate, limit in zip(*gates, strict=True) if gate == "failed" and limit])
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What a reader can do, over all rows."""
+        return distinct([hint for hint in self._values("hint", self._places) if hint])
+
+    @property
+    def retested(self) -> tuple[str, ...]:
+        """Known reasons why the combination cannot work, of rows where it did."""
+        listed = [place for place in self._counted if self._groups.rows.column("exclusion")[place]]
+        rows = [self._groups.rows[place] for place in listed]
+        return distinct([row["exclusion"] for row in rows if _works(row)])
+
+    @property
+    def measured(self) -> tuple[Row, ...]:
+        """The rows in the numbers: those that `used` counts."""
+        return tuple([self._groups.rows[place] for place in self._counted])
 
     @property
     def used(self) -> int:
@@ -119,32 +235,200 @@ class Cell:
     @property
     def eager_is_best(self) -> bool:
         """Whether the best eager implementation is the eager arm itself: both then have the same times."""
-        return self.best is not None and self.best.us is not None and self.best.us == self.eager
+        best = self.best
+        return best is not None and best.us is not None and best.us == self.eager
 
     @property
     def comparable(self) -> bool:
         """Whether every row is ok, so that the speedup may enter a geomean."""
         return self.outcomes.count(OK) == len(self.outcomes)
 
+    def known(self, column: str) -> tuple[Any, ...]:
+        """Return each value of a column over the rows whose times are in the numbers, without nulls."""
+        return distinct([value for value in self._values(column, self._used) if value is not None])
 
-def cells_of(rows: Iterable[Row]) -> tuple[Cell, ...]:
+    def _values(self, column: str, places: Sequence[int]) -> list[Any]:
+        values = self._groups.rows.column(column)
+        return [values[place] for place in places]
+
+    @property
+    def _places(self) -> Sequence[int]:
+        """Places of the rows of the cell."""
+        return self._groups.members[self._group]
+
+    @property
+    def _used(self) -> Sequence[int]:
+        """Places of the rows whose times are in the numbers."""
+        return self._groups.used[self._group]
+
+    @property
+    def _counted(self) -> Sequence[int]:
+        """Places of the rows in the numbers: those with times, or those with a trace where none has times."""
+        return self._groups.counted[self._group]
+
+    def _estimate(self, name: str) -> Interval | None:
+        return self._groups.estimates(name).at(self._group)
+
+
+class _Groups:
+    """The rows of all cells, and the numbers of all cells."""
+
+    def __init__(self, rows: Rows, members: Sequence[Sequence[int]]) -> None:
+        self.rows = rows
+        self.members = members
+        self._known: dict[str, Estimates] = {}
+
+    @cached_property
+    def outcomes(self) -> list[str]:
+        """What became of each row."""
+        return list(map(_outcome, zip(*map(self.rows.column, _JUDGED), strict=True)))
+
+    @cached_property
+    def doubtful(self) -> list[bool]:
+        """Whether there is a reason to tell of each row."""
+        told = zip(self.outcomes, self.rows.column("verdict"), strict=True)
+        return [outcome not in (OK, TRACED) or verdict == INVALID for outcome, verdict in told]
+
+    @cached_property
+    def used(self) -> list[Sequence[int]]:
+        """Places of the rows of each cell whose times may be used."""
+        return [self._those(places, OK) for places in self.members]
+
+    @cached_property
+    def counted(self) -> list[Sequence[int]]:
+        """Places of those rows, or of those with a trace alone in a cell where no row has times."""
+        both = zip(self.used, self.members, strict=True)
+        return [used or self._those(places, TRACED) for used, places in both]
+
+    @cached_property
+    def timed(self) -> Repeats:
+        """Numbers of the rows `used`."""
+        return self._repeats(self.used)
+
+    @cached_property
+    def traced(self) -> Repeats:
+        """Numbers of the rows `counted`."""
+        return self._repeats(self.counted)
+
+    @cached_property
+    def min_effect(self) -> Numbers:
+        """The largest effect that a row of each cell calls none."""
+        return self.timed.largest("min_effect")
+
+    @cached_property
+    def verdicts(self) -> list[str | None]:
+        """Verdict on the speedup of each cell: that of its only row, or on what several rows say together."""
+        told = self.rows.column("verdict")
+        return [
+            str(told[used[0]]) if len(used) == 1 and told[used[0]] else self._verdict(group)
+            for group, used in enumerate(self.used)
+        ]
+
+    def estimates(self, name: str) -> Estimates:
+        """Return one of `ESTIMATES` of all cells."""
+        if name not in self._known:
+            self._known[name] = ESTIMATES[name](self)
+        return self._known[name]
+
+    def break_even(self, seconds: str) -> Estimates:
+        """Return the steps that earn back the seconds of the first call, where compiling is faster."""
+        eager, compiled, speedup = map(self.estimates, ("eager_us", "compiled_us", "speedup"))
+        faster = np.array([verdict == "faster" for verdict in self.verdicts])
+        compile_s = np.where(faster, self.estimates(seconds).center, np.nan)
+        return break_even(eager, compiled, speedup, compile_s)
+
+    def _verdict(self, group: int) -> str | None:
+        speedup = self.estimates("speedup").at(group)
+        return None if speedup is None else stats.verdict(speedup, there(self.min_effect, group) or 0.0)
+
+    def _those(self, places: Sequence[int], kind: str) -> Sequence[int]:
+        those = [place for place in places if self.outcomes[place] == kind]
+        return places if len(those) == len(places) else those
+
+    def _repeats(self, of_groups: Sequence[Sequence[int]]) -> Repeats:
+        lengths = [len(places) for places in of_groups]
+        places: Places = np.array([place for places in of_groups for place in places], dtype=np.int64)
+        group: Places = np.repeat(np.arange(len(of_groups)), lengths)
+        return Repeats(self.rows, places, group, len(of_groups))
+
+
+ESTIMATES: Mapping[str, Callable[[_Groups], Estimates]] = {
+    "eager_us": lambda groups: groups.timed.number("eager_us"),
+    "compiled_us": lambda groups: groups.timed.number("compiled_us"),
+    "speedup": lambda groups: groups.timed.speedup("speedup"),
+    "eager_best_us": lambda groups: groups.timed.number("eager_best_us"),
+    "speedup_vs_best": lambda groups: groups.timed.speedup("speedup_vs_best"),
+    "eager_after_compile_us": lambda groups: groups.timed.number("eager_after_compile_us"),
+    "eager_before_compile_us": lambda groups: groups.timed.number("eager_before_compile_us"),
+    "speedup_as_published": lambda groups: groups.timed.ratio("eager_after_compile_us", "compiled_us"),
+    "sequential_eager_us": lambda groups: groups.timed.single("sequential_eager_us"),
+    "sequential_compiled_us": lambda groups: groups.timed.single("sequential_compiled_us"),
+    "sequential_speedup": lambda groups: groups.timed.single("sequential_speedup"),
+    "compile_s": lambda groups: groups.traced.single("compile_s"),
+    "compile_warm_s": lambda groups: groups.traced.single("compile_warm_s"),
+    "break_even_steps": lambda groups: groups.break_even("compile_s"),
+    "break_even_warm_steps": lambda groups: groups.break_even("compile_warm_s"),
+}
+"""Every number of a cell that may have an interval, and how it is made of the rows of all cells."""
+
+
+def estimates_of(cells: Sequence[Cell], name: str) -> Estimates:
+    """Return one of `ESTIMATES` of each cell, without an object for each.
+
+    Args:
+        cells: at least one, all from one call of `cells_of`.
+        name: of the number.
+    """
+    found = cells[0]._groups.estimates(name)
+    places = np.array([cell._group for cell in cells])
+    return Estimates(found.center[places], found.low[places], found.high[places])
+
+
+def numbers_of(cells: Sequence[Cell], name: str) -> Numbers:
+    """Return a number that explains the times, of each cell; NaN where there is none.
+
+    Args:
+        cells: at least one, all from one call of `cells_of`.
+        name: one of `explanation.COLUMNS` that is a number.
+    """
+    groups = cells[0]._groups
+    places = np.array([cell._group for cell in cells])
+    numbers: Numbers = explanation.quantity(groups.timed, name)[places]
+    return numbers
+
+
+def cells_of(rows: Sequence[Row]) -> tuple[Cell, ...]:
     """Group rows into cells, in the order of the cells' first rows."""
-    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in _with_machine([_canonical(row) for row in rows]):
-        groups[tuple(row.get(name) for name in CELL_FACTS)].append(row)
-    return tuple(_cell(dict(zip(CELL_FACTS, key, strict=True)), group) for key, group in groups.items())
+    return tuple(_cells(Rows.of(rows)))
+
+
+def _cells(rows: Rows) -> Iterator[Cell]:
+    facts = facts_of(rows)
+    members: dict[tuple[Any, ...], list[int]] = {}
+    for place, key in enumerate(facts.keys):
+        members.setdefault(key, []).append(place)
+    groups = _Groups(rows, list(members.values()))
+    return (Cell(facts.of(key), group, groups) for group, key in enumerate(members))
+
+
+_JUDGED = ("status", "eager_us", "compiled_us", "speedup", "trace_steps", "verdict")
 
 
 def outcome(row: Row) -> str:
     """Return `ok` when the row's times may be used, otherwise a short word for what it is."""
-    if row["status"] != OK:
-        return str(row["status"])
-    numbers = (row["eager_us"], row["compiled_us"], row["speedup"])
-    if row["trace_steps"] and not any(numbers):
+    return _outcome(tuple(row[name] for name in _JUDGED))
+
+
+def _outcome(judged: tuple[Any, ...]) -> str:
+    status, eager_us, compiled_us, speedup, trace_steps, verdict = judged
+    if status != OK:
+        return str(status)
+    if trace_steps and not (eager_us or compiled_us or speedup):
         return TRACED  # also with an invalid verdict: there are no times to doubt
-    if row["verdict"] == INVALID:
+    if verdict == INVALID:
         return INVALID
-    return OK if all(n is not None and n > 0 for n in numbers) else NOT_TIMED
+    timed = all(n is not None and n > 0 for n in (eager_us, compiled_us, speedup))
+    return OK if timed else NOT_TIMED
 
 
 def reason(row: Row) -> str:
@@ -156,135 +440,11 @@ def reason(row: Row) -> str:
     return f"{kind}{stage}: {row['reason'] or 'no reason recorded'}"
 
 
-def with_later_axes(row: Row) -> dict[str, Any]:
-    """Return the row with the value of each axis of `LATER_AXES` that it lacks."""
-    return {**row, **{name: value for name, value in LATER_AXES.items() if row[name] is None}}
-
-
-def _needs_reason(row: Row) -> bool:
-    return outcome(row) not in (OK, TRACED) or bool(row["verdict"] == INVALID)
-
-
-def _canonical(row: Row) -> dict[str, Any]:
-    """Return the row with its JSON axes in one spelling.
-
-    The order of the keys says nothing, and a null argument is one that is not given.
-    """
-    result = with_later_axes(row)
-    for name in JSON_AXES:
-        try:
-            arguments = json.loads(row[name])
-        except (TypeError, ValueError, RecursionError):
-            continue
-        if isinstance(arguments, dict):
-            given = {key: value for key, value in arguments.items() if value is not None}
-            result[name] = json.dumps(given, sort_keys=True)
-    return result
-
-
-def _with_machine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Fill in the machine of rows that ended before they could say where they ran.
-
-    Only where the other rows of the sweep leave no doubt: one machine that fits what is known.
-    """
-    names = ("device", "threads", *record.MACHINE_FACTS)
-    known: dict[Any, set[tuple[Any, ...]]] = defaultdict(set)
-    for row in rows:
-        if row["torch_version"] is not None:
-            known[row["sweep_id"]].add(tuple(row[name] for name in names))
-    for row in rows:
-        if row["torch_version"] is not None or row["status"] == OK:
-            continue
-        told = {name: row[name] for name in names if row[name] is not None}
-        candidates = [dict(zip(names, machine, strict=True)) for machine in known[row["sweep_id"]]]
-        fitting = [facts for facts in candidates if told.items() <= facts.items()]
-        if len(fitting) == 1:
-            row.update(fitting[0])
-    return rows
-
-
-def _cell(facts: Mapping[str, Any], rows: Sequence[Row]) -> Cell:
-    used = [row for row in rows if outcome(row) == OK]
-    counted = used or [row for row in rows if outcome(row) == TRACED]
-    speedup = repeats.speedup(used, "speedup")
-    eager, compiled = repeats.number(used, "eager_us"), repeats.number(used, "compiled_us")
-    verdict = _verdict(used, speedup)
-    compile_s, warm_s = (repeats.single(counted, name) for name in ("compile_s", "compile_warm_s"))
-    earned_back = [
-        repeats.break_even(eager, compiled, speedup, seconds) if verdict == "faster" else None
-        for seconds in (compile_s, warm_s)
-    ]
-    return Cell(
-        facts=facts,
-        parameters=next(iter(known(rows, "parameters")), None),
-        outcomes=tuple(outcome(row) for row in rows),
-        reasons=distinct(reason(row) for row in rows if _needs_reason(row)),
-        verdict=verdict,
-        eager=eager,
-        compiled=compiled,
-        speedup=speedup,
-        best=_best(used),
-        eager_after_compile=repeats.number(used, "eager_after_compile_us"),
-        eager_before_compile=repeats.number(used, "eager_before_compile_us"),
-        as_published=repeats.ratio(used, "eager_after_compile_us", "compiled_us"),
-        sequential=_sequential(used),
-        processes=known(used, "processes"),
-        process_spreads=known(used, "process_spread"),
-        compile_s=compile_s,
-        compile_warm_s=warm_s,
-        break_even=earned_back[0],
-        break_even_warm=earned_back[1],
-        why=explanation.explanation(used),
-        trace=trace_of([row for row in rows if row["status"] == OK]),
-        warnings=distinct(name for row in counted for name in row["warnings"] or () if name),
-        told={name: _told(counted, name) for name in TOLD_BY_WARNINGS},
-        failed_gates=distinct(
-            row["gate_min_speedup"] for row in used if row["gate"] == "failed" and row["gate_min_speedup"]
-        ),
-        hints=distinct(row["hint"] for row in rows if row["hint"]),
-        retested=distinct(row["exclusion"] for row in counted if row["exclusion"] and _works(row)),
-        measured=tuple(counted),
-    )
-
-
-def _best(rows: Sequence[Row]) -> Best | None:
-    names = known(rows, "eager_best")
-    if not names:
-        return None
-    speedup = repeats.speedup(rows, "speedup_vs_best")
-    return Best(
-        names=names,
-        us=repeats.number(rows, "eager_best_us"),
-        speedup=speedup,
-        verdict=None if speedup is None else stats.verdict(speedup, _min_effect(rows)),
-    )
-
-
-def _sequential(rows: Sequence[Row]) -> Sequential | None:
-    speedup = repeats.single(rows, "sequential_speedup")
-    if speedup is None:
-        return None
-    eager, compiled = (repeats.single(rows, f"sequential_{arm}_us") for arm in ("eager", "compiled"))
-    return Sequential(eager, compiled, speedup)
-
-
-def _told(rows: Sequence[Row], name: str) -> tuple[Any, ...]:
-    values = [row[name] for row in rows if row[name] is not None]
-    return distinct(item for value in values for item in (value if isinstance(value, list) else [value]))
+def _told(values: Sequence[Any]) -> tuple[Any, ...]:
+    lists = (value if isinstance(value, list) else [value] for value in values if value is not None)
+    return distinct(item for items in lists for item in items)
 
 
 def _works(row: Row) -> bool:
     doubtful = row["verdict"] == INVALID or row["parity"] == "failed"
     return not doubtful and row["compiled_path"] not in ("never_compiled", "eager_fallback")
-
-
-def _verdict(rows: Sequence[Row], speedup: Interval | None) -> str | None:
-    if speedup is None:
-        return None
-    if len(rows) == 1 and rows[0]["verdict"]:
-        return str(rows[0]["verdict"])
-    return stats.verdict(speedup, _min_effect(rows))
-
-
-def _min_effect(rows: Sequence[Row]) -> float:
-    return max(row["min_effect"] or 0.0 for row in rows)

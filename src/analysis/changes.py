@@ -13,7 +13,8 @@ from src.analysis.axes import Axis, axes_of, implied
 from src.analysis.cells import OK, TRACED, Cell
 from src.analysis.changes_estimates import METRICS, Measured, Metric
 from src.analysis.changes_matching import MACHINE_AXES, common_without, differences, match, without_unknown
-from src.analysis.repeats import Row, distinct
+from src.analysis.repeats import distinct
+from src.analysis.rows import Row
 from src.analysis.summary import Summary, summarize
 from src.stats import LEVEL, Interval, geomean
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from src import vocabulary
-from src.analysis.repeats import Row
+from src.analysis.rows import Row
 from src.inference import Estimate, repeated
 from src.stats import Interval, log_margins, normal_quantile, t_quantile
 

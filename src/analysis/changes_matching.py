@@ -13,8 +13,9 @@ from typing import Any
 
 from src import record
 from src.analysis import format as fmt
-from src.analysis.cells import CELL_AXES, CELL_FACTS, JSON_AXES, OK, TRACED, Cell
-from src.analysis.repeats import Row
+from src.analysis.cells import OK, TRACED, Cell
+from src.analysis.facts import CELL_AXES, CELL_FACTS, JSON_AXES
+from src.analysis.rows import Row
 
 MACHINE_AXES: tuple[str, ...] = (
     *("device", "threads", "pinned_cpus", "keep_memory", "compile_cache", "measure"),

@@ -6,10 +6,11 @@ from typing import Any
 import pyarrow as pa
 
 from src import record
-from src.analysis.cells import CELL_AXES, Cell
+from src.analysis.cells import Cell
 from src.analysis.changes import Change, Comparison
 from src.analysis.changes_estimates import Measured
 from src.analysis.changes_matching import MACHINE_AXES
+from src.analysis.facts import CELL_AXES
 from src.stats import Interval
 
 _SHARED = tuple(name for name in CELL_AXES if name not in MACHINE_AXES)

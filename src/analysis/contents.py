@@ -259,9 +259,6 @@ def _all() -> list[Content]:
 CONTENTS: Mapping[str, Content] = {content.name: content for content in _all()}
 """Every content by its name."""
 
-INTERVALS: Mapping[str, Of] = {name: of for name, _, _, of, _ in _INTERVALS}
-"""The numbers of a cell that have an interval, by their names."""
-
 QUOTIENTS: Mapping[str, tuple[str, str]] = {
     "speedup": ("eager_us", "compiled_us"),
     "speedup_vs_best": ("eager_best_us", "compiled_us"),

@@ -49,6 +49,7 @@ class Grid:
     lines: tuple[Line, ...]
     divisible: bool = False  # the columns are alike and may be dealt out over tables below each other
     grouped: int = 0  # labels, from the first, that a terminal shows once above the lines that share them
+    left_out: int = 0  # lines that there are beyond these
 
     @property
     def levels(self) -> int:

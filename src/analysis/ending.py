@@ -1,5 +1,6 @@
 """What a sweep says at its end: the same table that `src.aggregate` prints, and what went wrong."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from src.analysis import text
 from src.analysis.axes import axes_of
 from src.analysis.cells import cells_of
 from src.analysis.grid import document_of
-from src.analysis.repeats import Row
+from src.analysis.rows import Row
 from src.analysis.selection import SelectionError, select
 from src.analysis.summary import summarize
 
@@ -48,7 +49,7 @@ def sweep_ending(output_dir: Path, sweep_id: str, width: int, *, unicode: bool =
     )
 
 
-def bad_runs(rows: tuple[Row, ...]) -> tuple[BadRun, ...]:
+def bad_runs(rows: Sequence[Row]) -> tuple[BadRun, ...]:
     """Return the runs whose status is not good, and those that failed their gate."""
     axes = axes_of([cell for row in rows for cell in cells_of([row])])
     result = []

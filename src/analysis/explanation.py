@@ -3,11 +3,13 @@
 Knows nothing of how it reads; that is `why`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from src import vocabulary
-from src.analysis.repeats import Row, known, middle, typical
+from src.analysis.repeats import Repeats, there
+from src.analysis.rows import Numbers
 
 OF_ARM = ("device_us", "kernels", "host_us", "cpu_us", "bound", "attained", "peak_bytes")
 """Ends of the columns that explain an arm, after its name."""
@@ -15,6 +17,9 @@ OF_ARM = ("device_us", "kernels", "host_us", "cpu_us", "bound", "attained", "pea
 _SIZES = ("state_bytes", "step_bytes", "eager_bytes", "last_level_cache_bytes")
 OF_STEP: tuple[str, ...] = (*_SIZES, "bandwidth_gbps", "floor_us")
 """Columns about any step of the workload."""
+
+WHOLE = ("_kernels", "_bytes")
+"""Ends of the columns that are counts or sizes."""
 
 COLUMNS: tuple[str, ...] = (*(f"{arm}_{end}" for arm in vocabulary.TIMED_ARMS for end in OF_ARM), *OF_STEP)
 
@@ -45,25 +50,45 @@ class Explanation:
     floor_us: float | None
 
 
-def explanation(rows: Sequence[Row]) -> Explanation:
-    """Return what the rows of a cell, those whose times are used, say of why they are so."""
-    arms = {arm: _facts(rows, arm) for arm in vocabulary.TIMED_ARMS}
-    nothing = _facts((), vocabulary.TIMED_ARMS[0])
+def quantity(repeats: Repeats, name: str) -> Numbers:
+    """Return one of `COLUMNS` that is a number, for every cell; NaN where it was not measured."""
+    return repeats.typical(name) if name.endswith(WHOLE) else repeats.middle(name)
+
+
+def explanation(repeats: Repeats, group: int, known: Callable[[str], tuple[Any, ...]]) -> Explanation:
+    """Return what the rows of a cell, those whose times are used, say of why they are so.
+
+    Args:
+        repeats: numbers of all cells.
+        group: of this cell.
+        known: each value of a column over the rows of the cell, once.
+    """
+
+    def number(name: str) -> float | None:
+        return there(quantity(repeats, name), group)
+
+    def whole(name: str) -> int | None:
+        found = number(name)
+        return None if found is None else int(found)
+
+    arms = {
+        arm: ArmFacts(
+            device_us=number(f"{arm}_device_us"),
+            host_us=number(f"{arm}_host_us"),
+            cpu_us=number(f"{arm}_cpu_us"),
+            attained=number(f"{arm}_attained"),
+            kernels=whole(f"{arm}_kernels"),
+            peak_bytes=whole(f"{arm}_peak_bytes"),
+            bounds=known(f"{arm}_bound"),
+        )
+        for arm in vocabulary.TIMED_ARMS
+    }
     return Explanation(
-        arms={arm: facts for arm, facts in arms.items() if facts != nothing},
-        bandwidth_gbps=middle(rows, "bandwidth_gbps"),
-        floor_us=middle(rows, "floor_us"),
-        **{name: typical(rows, name) for name in _SIZES},
+        arms={arm: facts for arm, facts in arms.items() if facts != _NOTHING},
+        bandwidth_gbps=number("bandwidth_gbps"),
+        floor_us=number("floor_us"),
+        **{name: whole(name) for name in _SIZES},
     )
 
 
-def _facts(rows: Sequence[Row], arm: str) -> ArmFacts:
-    return ArmFacts(
-        device_us=middle(rows, f"{arm}_device_us"),
-        host_us=middle(rows, f"{arm}_host_us"),
-        cpu_us=middle(rows, f"{arm}_cpu_us"),
-        attained=middle(rows, f"{arm}_attained"),
-        kernels=typical(rows, f"{arm}_kernels"),
-        peak_bytes=typical(rows, f"{arm}_peak_bytes"),
-        bounds=known(rows, f"{arm}_bound"),
-    )
+_NOTHING = ArmFacts(None, None, None, None, None, None, ())

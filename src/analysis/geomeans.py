@@ -4,7 +4,7 @@ Two ways of compiling are comparable over the workloads that both ran well; a me
 workloads would compare the workloads. Machines are never mixed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from src import stats
@@ -48,19 +48,31 @@ def _of_machine(
     groups: Mapping[tuple[str, ...], Group],
 ) -> list[Geomean]:
     workloads = list(dict.fromkeys(key for group in groups.values() for key in group))
-    shared = [key for key in workloads if all(_usable(cells, group, key) for group in groups.values())]
-    place = _label(axes, "machine", machine)
+    comparable = {
+        compiling: {key for key, index in group.items() if cells[index].comparable}
+        for compiling, group in groups.items()
+    }
+    in_all = set.intersection(*comparable.values())
+    shared = [key for key in workloads if key in in_all]
+    words = {kind: _labels(axes, kind) for kind in ("workload", "compile", "machine")}
+    place = words["machine"](machine)
     if len(shared) < 2:
         note = _too_few(len(shared), len(workloads), ways=len(groups))
         return [Geomean(place, None, None, len(shared), len(workloads), note)]
-    missing = [
-        f"{_label(axes, 'workload', key)} ({_why(cells, axes, groups, key)})"
-        for key in workloads
-        if key not in shared
-    ]
+
+    def why(key: tuple[str, ...]) -> str:
+        """Return the first thing that keeps a workload from being shared."""
+        compiling = next(compiling for compiling in groups if key not in comparable[compiling])
+        where = words["compile"](compiling)
+        if key not in groups[compiling]:
+            return f"not run with {where}"
+        bad = next(outcome for outcome in cells[groups[compiling][key]].outcomes if outcome != "ok")
+        return f"{bad} with {where}" if where else bad
+
+    missing = [f"{words['workload'](key)} ({why(key)})" for key in workloads if key not in in_all]
     return [
         Geomean(
-            label=", ".join(filter(None, (_label(axes, "compile", compiling), place))),
+            label=", ".join(filter(None, (words["compile"](compiling), place))),
             speedup=stats.geomean_interval([_speedup(cells[group[key]]) for key in shared]),
             vs_best=_vs_best([cells[group[key]] for key in shared]),
             covered=len(shared),
@@ -78,10 +90,6 @@ def _too_few(shared: int, total: int, ways: int) -> str:
     return f"none of fewer than 2 comparable workloads: {shared} of {total} measured without fault{by_all}"
 
 
-def _usable(cells: Sequence[Cell], group: Group, key: tuple[str, ...]) -> bool:
-    return key in group and cells[group[key]].comparable
-
-
 def _speedup(cell: Cell) -> Interval:
     if cell.speedup is None:
         raise ValueError("a comparable cell must have a speedup")
@@ -89,25 +97,9 @@ def _speedup(cell: Cell) -> Interval:
 
 
 def _vs_best(cells: Sequence[Cell]) -> Interval | None:
-    speedups = [cell.best.speedup for cell in cells if cell.best and cell.best.speedup]
+    bests = [cell.best for cell in cells]
+    speedups = [best.speedup for best in bests if best and best.speedup]
     return stats.geomean_interval(speedups) if len(speedups) == len(cells) else None
-
-
-def _why(
-    cells: Sequence[Cell],
-    axes: Sequence[Axis],
-    groups: Mapping[tuple[str, ...], Group],
-    key: tuple[str, ...],
-) -> str:
-    """Return the first thing that keeps a workload from being shared."""
-    for compiling, group in groups.items():
-        where = _label(axes, "compile", compiling)
-        if key not in group:
-            return f"not run with {where}"
-        if not cells[group[key]].comparable:
-            bad = next(outcome for outcome in cells[group[key]].outcomes if outcome != "ok")
-            return f"{bad} with {where}" if where else bad
-    raise ValueError("the workload is shared")
 
 
 def _split(indices: Sequence[int], axes: Sequence[Axis], kind: str) -> dict[tuple[str, ...], list[int]]:
@@ -124,15 +116,17 @@ def _workloads(indices: Sequence[int], axes: Sequence[Axis]) -> list[tuple[tuple
     return [(tuple(axis.labels[index] for axis in of_kind), index) for index in indices]
 
 
-def _label(axes: Sequence[Axis], kind: str, labels: tuple[str, ...]) -> str:
-    """Return the labels that differ between cells, without those that follow from another."""
+def _labels(axes: Sequence[Axis], kind: str) -> Callable[[tuple[str, ...]], str]:
+    """Return what joins the labels of a kind: those that differ between cells and follow from no other."""
     followers = {*implied(axes, "model"), *implied(axes, "device")}
     of_kind = [axis for axis in axes if axis.kind == kind]
-    return ", ".join(
-        _named(axis, label)
-        for axis, label in zip(of_kind, labels, strict=True)
-        if axis.varies and axis.title not in followers
-    )
+    told = [axis.varies and axis.title not in followers for axis in of_kind]
+
+    def joined(labels: tuple[str, ...]) -> str:
+        named = (_named(axis, label) for axis, label, tell in zip(of_kind, labels, told, strict=True) if tell)
+        return ", ".join(named)
+
+    return joined
 
 
 def _named(axis: Axis, label: str) -> str:

@@ -18,16 +18,22 @@ from src.analysis.summary import Summary
 from src.stats import Interval
 
 
-def document_of(summary: Summary, filters: Sequence[str] = ()) -> Document:
-    """Return the words of a summary; `filters` are the conditions that its rows met."""
+def document_of(summary: Summary, filters: Sequence[str] = (), most: int | None = None) -> Document:
+    """Return the words of a summary.
+
+    Args:
+        summary: what there is to say.
+        filters: the conditions that its rows met.
+        most: lines of a table for whose making there is time; None makes all.
+    """
     notes = Footnotes()
-    grids, remarks = [_cells(summary, notes)], []
+    grids, remarks = [_cells(summary, notes, most)], []
     if any(geomean.speedup for geomean in summary.geomeans):
         grids.append(_geomeans(summary.geomeans, notes))
     elif len(summary.cells) > 1 and summary.timed:
         remarks = list(dict.fromkeys(f"Geomean of the speedups: {g.note}." for g in summary.geomeans))
     if summary.published:
-        grids.append(_published(summary.published, notes))
+        grids.append(_published(summary.published, notes, most))
     remarks += [*intervals(summary), *same_kernels(summary), *retested(summary)]
     return Document(title_of(summary), _head(summary, filters), tuple(grids), tuple(remarks), notes.texts())
 
@@ -134,7 +140,7 @@ _VERDICT = Column("verdict", ("verdict",), number=False)
 _OUTCOME = Column("outcome", ("outcome",), number=False)
 
 
-def _cells(summary: Summary, notes: Footnotes) -> Grid:
+def _cells(summary: Summary, notes: Footnotes, most: int | None) -> Grid:
     columns = _timed_columns(summary) if summary.timed else _traced_columns(summary)
     lines = tuple(
         Line(
@@ -142,10 +148,14 @@ def _cells(summary: Summary, notes: Footnotes) -> Grid:
             tuple(entry(cell) for _, entry in columns),
             tuple(notes.add(text) for text in doubts_of(cell)),
         )
-        for index, cell in enumerate(summary.cells)
+        for index, cell in enumerate(summary.cells[:most])
     )
     return Grid(
-        "", tuple(axis.title for axis in summary.shown), tuple(column for column, _ in columns), lines
+        "",
+        tuple(axis.title for axis in summary.shown),
+        tuple(column for column, _ in columns),
+        lines,
+        left_out=len(summary.cells) - len(lines),
     )
 
 
@@ -260,17 +270,18 @@ def _geomeans(geomeans: Sequence[Geomean], notes: Footnotes) -> Grid:
     return Grid("Geomean of the speedups over comparable workloads", ("compiled with",), columns, lines)
 
 
-def _published(published: Sequence[PublishedLine], notes: Footnotes) -> Grid:
+def _published(published: Sequence[PublishedLine], notes: Footnotes, most: int | None) -> Grid:
     lines = tuple(
         Line(
             (fmt.plain(line.label),),
             _pair(line.eager, line.compiled, line.speedup, line.recompiles),
             (notes.add(f"published; {fmt.plain(line.source)}"),) if line.source else (),
         )
-        for line in published
+        for line in published[:most]
     )
     title = "Published and measured" if any(line.source for line in published) else "Methods of timing"
-    return Grid(title, ("what",), (_EAGER, _COMPILED, _SPEEDUP, _RECOMPILES), lines)
+    columns = (_EAGER, _COMPILED, _SPEEDUP, _RECOMPILES)
+    return Grid(title, ("what",), columns, lines, left_out=len(published) - len(lines))
 
 
 def _pair(

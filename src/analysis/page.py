@@ -19,7 +19,7 @@ from src.analysis.charts_look import Chart
 from src.analysis.doubts import intervals, retested, same_kernels
 from src.analysis.grid import document_of
 from src.analysis.matrix import MatrixError, matrix_of
-from src.analysis.repeats import Row
+from src.analysis.rows import Row
 from src.analysis.summary import Summary
 
 _FILES = Path(__file__).with_name("page_files")

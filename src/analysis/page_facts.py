@@ -9,7 +9,7 @@ from typing import Any
 from src import record, vocabulary
 from src.analysis import format as fmt
 from src.analysis.cells import OK, TRACED, Cell
-from src.analysis.repeats import Row
+from src.analysis.rows import Row
 from src.analysis.summary import Summary, cell_label
 
 _MACHINE = {

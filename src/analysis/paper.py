@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from src.analysis import contents, doubts
 from src.analysis import format as fmt
 from src.analysis.axes import Axis
-from src.analysis.cells import CELL_FACTS, Cell
+from src.analysis.cells import Cell
 from src.analysis.contents import CONTENTS, Content, Number, Unit
 from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
 from src.analysis.experiments import Experiment
+from src.analysis.facts import CELL_FACTS
 from src.analysis.grid import selection_head, steps_words, title_of
 from src.analysis.placing import Place, Placed, PlacedLine, Published, place, values_of
 from src.analysis.summary import Summary

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from src.analysis.cells import Cell
-from src.analysis.repeats import Row
+from src.analysis.rows import Row
 from src.stats import Interval
 
 AS_PUBLISHED = "as-published method (eager step of the optimizer that was compiled)"
@@ -44,7 +44,7 @@ def experiment_of(rows: Iterable[Row]) -> Experiment:
     names, seen = set(), set()
     for row in rows:
         names.add(row["experiment"])
-        if row["experiment"] is None or (row["sweep_id"], row["experiment"]) in seen:
+        if row["experiment"] is None or (row["sweep_id"], row["experiment"]) in seen or not row["config"]:
             continue
         seen.add((row["sweep_id"], row["experiment"]))
         preset = _preset(row["config"])

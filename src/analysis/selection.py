@@ -10,12 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from src import record, store
 from src.analysis import format as fmt
-from src.analysis.cells import ROW_COLUMNS, with_later_axes
-from src.analysis.repeats import Row
+from src.analysis.cells import ROW_COLUMNS
+from src.analysis.facts import LATER_AXES
+from src.analysis.rows import Rows
 
 _PREFIX = "sweep="
 
@@ -37,14 +41,27 @@ class Condition:
 class Selection:
     """Rows in the order in which their runs were started."""
 
-    rows: tuple[Row, ...]
+    rows: Rows
     unreadable: dict[Path, str]  # why a file could not be read
 
 
 def select(
-    path: Path, *, sweep: str | None = None, everything: bool = False, where: Sequence[Condition] = ()
+    path: Path,
+    *,
+    sweep: str | None = None,
+    everything: bool = False,
+    where: Sequence[Condition] = (),
+    columns: Sequence[str] = ROW_COLUMNS,
 ) -> Selection:
     """Read the rows under `path`: of the sweep named, of all sweeps, or of the newest one.
+
+    Args:
+        path: folder of runs or of one sweep, or a file.
+        sweep: name of the sweep.
+        everything: all sweeps.
+        where: conditions that a row must meet, every one of them.
+        columns: those to read; what the choice of rows needs is read as well. Of `config` at least one is
+            there for each experiment of a sweep, and null stands for the others.
 
     Raises:
         SelectionError: there is no such path, no row or no such sweep, or no row meets `where`.
@@ -52,18 +69,57 @@ def select(
     if not path.exists():
         raise SelectionError(f"no such file or folder: {path}\na sweep is made by: python -m src.run -m ...")
     files = _files(path, sweep, everything=everything)
-    columns = list(dict.fromkeys((*ROW_COLUMNS, *(condition.column for condition in where))))
-    table, unreadable = store.read(files, columns)
-    rows: list[Row] = [with_later_axes(row) for row in table.to_pylist()]
-    if not rows:
-        bad = "".join(f"\n{file}: {why}" for file, why in unreadable.items())
+    wanted = dict.fromkeys((*columns, *_OF_ORDER, *(c.column for c in where)))
+    table, unreadable = store.read(files, list(wanted), _with_one_config)
+    if not len(table):
+        bad = "".join(f"\n{fmt.plain(f'{file}: {why}')}" for file, why in unreadable.items())
         raise SelectionError(f"no rows in {path}{bad}")
-    if not everything:
-        rows = _of_one_sweep(rows, sweep)
-    kept = [row for row in rows if all(row[c.column] in c.values for c in where)]
-    if not kept:
-        raise SelectionError(_nothing_met(rows, where))
-    return Selection(tuple(_in_order(kept)), unreadable)
+    table = _with_later_axes(table)
+    chosen = np.ones(len(table), dtype=bool) if everything else _of_one_sweep(table, sweep)
+    kept = np.flatnonzero(chosen & _meets(table, where))
+    if not len(kept):
+        raise SelectionError(_nothing_met(table.filter(pa.array(chosen)), where))
+    return Selection(Rows(table, _in_order(table, kept)), unreadable)
+
+
+def _with_one_config(table: pa.Table) -> pa.Table:
+    """Return the rows of one file with one configuration for each experiment of a sweep.
+
+    It is read for the experiment alone, and as large as all other columns together.
+    """
+    names = ("sweep_id", "experiment", "config")
+    if not set(names) <= set(table.column_names) or len(table) == 1:
+        return table
+    places = pa.array(range(len(table)))
+    of_experiment = (
+        table.select(names[:2]).append_column("place", places).filter(pc.field("experiment").is_valid())
+    )
+    first = of_experiment.group_by(["sweep_id", "experiment"]).aggregate([("place", "min")])
+    kept = pc.is_in(places, value_set=first.column("place_min").combine_chunks())
+    config = pc.replace_with_mask(
+        pa.nulls(len(table), pa.string()), kept, table.column("config").filter(kept).combine_chunks()
+    )
+    return table.set_column(table.schema.get_field_index("config"), table.schema.field("config"), config)
+
+
+_OF_ORDER = ("sweep_id", "job", "started_at")
+
+
+def _with_later_axes(table: pa.Table) -> pa.Table:
+    """Return the rows with the value of each axis of `LATER_AXES` that they lack."""
+    for name in LATER_AXES.keys() & set(table.column_names):
+        if table.column(name).null_count:
+            at = table.schema.get_field_index(name)
+            table = table.set_column(at, name, pc.fill_null(table.column(name), LATER_AXES[name]))
+    return table
+
+
+def _meets(table: pa.Table, where: Sequence[Condition]) -> npt.NDArray[np.bool_]:
+    meets = np.ones(len(table), dtype=bool)
+    for each in where:
+        column = table.column(each.column)
+        meets &= pc.is_in(column, value_set=pa.array(each.values, column.type)).to_numpy()
+    return meets
 
 
 def condition(text: str) -> Condition:
@@ -124,36 +180,62 @@ def _files(path: Path, sweep: str | None, *, everything: bool) -> list[Path]:
 
 def _last_start(files: Sequence[Path]) -> datetime:
     """Return when the last run of a sweep was started, from its newest file alone."""
-    newest = max(files, key=lambda file: file.stat().st_mtime)
+    newest = max(files, key=_changed)
     table, _ = store.read([newest], ["started_at"])
     starts = [start for start in table.column("started_at").to_pylist() if start is not None]
-    return max(starts, default=datetime.fromtimestamp(newest.parent.stat().st_mtime, UTC))
+    return max(starts, default=datetime.fromtimestamp(_changed(newest.parent), UTC))
 
 
-def _of_one_sweep(rows: list[Row], sweep: str | None) -> list[Row]:
-    starts: dict[Any, datetime] = {}
-    for row in rows:
-        start = _start(row)
-        starts[row["sweep_id"]] = max(start, starts.get(row["sweep_id"], start))
+def _changed(path: Path) -> float:
+    """Return when a file was changed, in seconds; what has vanished since it was listed is the oldest."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _of_one_sweep(table: pa.Table, sweep: str | None) -> npt.NDArray[np.bool_]:
+    """Return which rows are of the sweep named, or of the one in which a run was started last."""
+    number, names = _sweeps(table)
     if sweep is None:
-        sweep = max(starts, key=lambda name: starts[name])
-    elif sweep not in starts:
-        raise SelectionError(_no_such_sweep(sweep, starts))
-    return [row for row in rows if row["sweep_id"] == sweep]
+        last = np.full(len(names), _NEVER)
+        np.maximum.at(last, number, _starts(table))
+        sweep = names[int(np.argmax(last))]
+    elif sweep not in names:
+        raise SelectionError(_no_such_sweep(sweep, names))
+    chosen: npt.NDArray[np.bool_] = number == names.index(sweep)
+    return chosen
 
 
-def _in_order(rows: list[Row]) -> list[Row]:
-    """Sort by the start of the sweep, then by the number of the run in it."""
-    first: dict[Any, datetime] = {}
-    for row in rows:
-        start = _start(row)
-        first[row["sweep_id"]] = min(start, first.get(row["sweep_id"], start))
-    return sorted(rows, key=lambda r: (first[r["sweep_id"]], str(r["sweep_id"]), r["job"] or 0, _start(r)))
+def _in_order(table: pa.Table, kept: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """Sort by the start of the sweep, then by the number of the run in it; None when all stand so."""
+    number, names = _sweeps(table)
+    start = _starts(table)
+    first = np.full(len(names), np.iinfo(np.int64).max)
+    np.minimum.at(first, number[kept], start[kept])
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[sorted(range(len(names)), key=lambda i: (first[i], str(names[i])))] = np.arange(len(names))
+    job = pc.fill_null(table.column("job"), 0).to_numpy()
+    order = kept[np.lexsort((start[kept], job[kept], rank[number[kept]]))]
+    return None if len(order) == len(table) and (np.diff(order) == 1).all() else order
 
 
-def _start(row: Row) -> datetime:
-    start: datetime | None = row["started_at"]
-    return start or datetime.min.replace(tzinfo=UTC)
+_NEVER = np.iinfo(np.int64).min
+"""The start of a run that does not tell it."""
+
+
+def _starts(table: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the starts of runs in us since 1970."""
+    starts: npt.NDArray[np.int64] = pc.fill_null(
+        table.column("started_at").cast(pa.int64()), int(_NEVER)
+    ).to_numpy()
+    return starts
+
+
+def _sweeps(table: pa.Table) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """Return a number for the sweep of each row, and the name of each number."""
+    encoded = table.column("sweep_id").combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
 def _no_such_sweep(sweep: str, known: Any) -> str:
@@ -162,10 +244,13 @@ def _no_such_sweep(sweep: str, known: Any) -> str:
     return f"there is no sweep {sweep!r}, there are: {', '.join(names[-10:])}{more}"
 
 
-def _nothing_met(rows: Sequence[Row], where: Sequence[Condition]) -> str:
+def _nothing_met(table: pa.Table, where: Sequence[Condition]) -> str:
     asked = ", ".join(c.text for c in where)
-    there = (f"{c.column} has {', '.join(sorted({_shown(row[c.column]) for row in rows}))}" for c in where)
-    return f"no row of {len(rows)} meets {asked}\nin these rows {'; '.join(there)}"
+    values = {
+        c.column: {_shown(value) for value in table.column(c.column).unique().to_pylist()} for c in where
+    }
+    there = (f"{column} has {', '.join(sorted(shown))}" for column, shown in values.items())
+    return f"no row of {len(table)} meets {asked}\nin these rows {'; '.join(there)}"
 
 
 def _shown(value: Any) -> str:

@@ -6,11 +6,11 @@ Numbers only; how they read is decided in `grid`. Knows nothing of files.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from src.analysis.axes import Axis, axes_of, implied
+from src.analysis.axes import Axis, axes_of, implied, reordered
 from src.analysis.cells import Cell, cells_of
 from src.analysis.geomeans import Geomean, geomeans_of
 from src.analysis.published import Line, experiment_of, published_lines
-from src.analysis.repeats import Row
+from src.analysis.rows import Row, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,18 @@ def summarize(rows: Sequence[Row]) -> Summary:
     """
     if not rows:
         raise ValueError("a summary needs at least one row")
-    cells = _ordered(cells_of(rows))
+    rows = Rows.of(rows)
+    cells = cells_of(rows)
     axes = axes_of(cells)
+    order = _order(axes)
+    cells, axes = tuple(cells[i] for i in order), reordered(axes, order)
     followers = {*implied(axes, "model"), *implied(axes, "device")}
     shown = tuple(axis for axis in axes if axis.varies and axis.title not in followers)
     experiment = experiment_of(rows)
     labels = [cell_label(shown, index) for index in range(len(cells))]
     return Summary(
         title=experiment.title,
-        sweeps=tuple(dict.fromkeys(row["sweep_id"] for row in rows)),
+        sweeps=tuple(dict.fromkeys(rows.column("sweep_id"))),
         cells=cells,
         axes=axes,
         shown=shown,
@@ -70,21 +73,17 @@ def cell_label(shown: Sequence[Axis], index: int) -> str:
     return ", ".join(axis.labels[index] for axis in shown)
 
 
-def _ordered(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+def _order(axes: Sequence[Axis]) -> list[int]:
     """Sort cells by their axes from left to right, values in the order in which they appeared."""
-    axes = axes_of(cells)
-    ranks = [{label: rank for rank, label in enumerate(dict.fromkeys(a.labels))} for a in axes]
-    order = sorted(
-        range(len(cells)),
-        key=lambda i: [rank[axis.labels[i]] for axis, rank in zip(axes, ranks, strict=True)],
-    )
-    return tuple(cells[i] for i in order)
+    ranks = []
+    for axis in axes:
+        if axis.varies:
+            rank = {label: number for number, label in enumerate(dict.fromkeys(axis.labels))}
+            ranks.append([rank[label] for label in axis.labels])
+    keys = list(zip(*ranks, strict=True))
+    return sorted(range(len(keys)), key=keys.__getitem__) if keys else list(range(len(axes[0].labels)))
 
 
-def _sizes(rows: Sequence[Row]) -> tuple[tuple[int, int], ...]:
-    known = {
-        (row["parameters"], row["tensors"]): None
-        for row in rows
-        if row["parameters"] is not None and row["tensors"] is not None
-    }
-    return tuple(known)
+def _sizes(rows: Rows) -> tuple[tuple[int, int], ...]:
+    known = dict.fromkeys(zip(rows.column("parameters"), rows.column("tensors"), strict=True))
+    return tuple((parameters, tensors) for parameters, tensors in known if None not in (parameters, tensors))

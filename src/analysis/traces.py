@@ -3,10 +3,11 @@
 Counts are exact, so rows that differ give a range and no mean.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from src.analysis.repeats import Row, distinct, known
+from src.analysis.repeats import distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +33,36 @@ class Trace:
     code_hashes: tuple[str, ...]
 
 
-def trace_of(rows: Sequence[Row]) -> Trace:
-    """Return what the traces of rows with status ok say."""
+def trace_of(values: Callable[[str], Sequence[Any]]) -> Trace:
+    """Return what the traces of rows with status ok say.
+
+    Args:
+        values: of each of these rows, of the column with a name.
+    """
+
+    def once(name: str) -> tuple[Any, ...]:
+        return distinct([value for value in values(name) if value is not None])
 
     def listed(name: str) -> tuple[str, ...]:
-        return tuple(text for row in rows for text in row[name] or () if text)
+        return tuple([text for texts in values(name) if texts for text in texts if text])
 
+    paths, graphs, parities = once("compiled_path"), once("graphs"), once("parity")
+    failed = zip(values("parity"), values("parity_reason"), strict=True) if "failed" in parities else ()
     return Trace(
-        recompiles=_ends(known(rows, "recompiles")),
-        graphs=_ends(known(rows, "graphs")),
-        steps=known(rows, "trace_steps"),
+        recompiles=_ends(once("recompiles")),
+        graphs=_ends(graphs),
+        steps=once("trace_steps"),
         reasons=listed("recompile_reasons"),
         causes=listed("recompile_causes"),
-        summaries=distinct(row["recompile_summary"] for row in rows if row["recompile_summary"]),
-        paths=known(rows, "compiled_path"),
-        eager_paths=known(rows, "eager_path"),
-        eager_from=known(rows, "eager_from_step"),
-        limit_hit=any(row["recompile_limit_hit"] or row["compiled_path"] == "eager_fallback" for row in rows),
-        nothing_compiled=distinct(row["graphs"] == 0 for row in rows if row["graphs"] is not None),
-        parities=known(rows, "parity"),
-        parity_reasons=distinct(
-            row["parity_reason"] for row in rows if row["parity"] == "failed" and row["parity_reason"]
-        ),
-        code_hashes=known(rows, "code_hash"),
+        summaries=distinct([text for text in once("recompile_summary") if text]),
+        paths=paths,
+        eager_paths=once("eager_path"),
+        eager_from=once("eager_from_step"),
+        limit_hit=any(values("recompile_limit_hit")) or "eager_fallback" in paths,
+        nothing_compiled=distinct([count == 0 for count in graphs]),
+        parities=parities,
+        parity_reasons=distinct([text for parity, text in failed if parity == "failed" and text]),
+        code_hashes=once("code_hash"),
     )
 
 

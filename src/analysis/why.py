@@ -11,10 +11,11 @@ import pyarrow as pa
 from src import record
 from src.analysis import explanation
 from src.analysis import format as fmt
-from src.analysis.cells import CELL_FACTS, Cell
+from src.analysis.cells import Cell
 from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
 from src.analysis.doubts import warnings_of
 from src.analysis.explanation import ArmFacts, Explanation
+from src.analysis.facts import CELL_FACTS
 from src.analysis.grid import selection_head, title_of
 from src.analysis.summary import Summary, cell_label
 from src.stats import Interval

@@ -3,9 +3,11 @@
 import pyarrow as pa
 import pytest
 
-from src.analysis import contents, tables
-from src.analysis.cells import CELL_FACTS, cells_of
+from src.analysis import contents
+from src.analysis.cells import cells_of
 from src.analysis.contents import CONTENTS, Number, Unit
+from src.analysis.facts import CELL_FACTS
+from src.analysis.numbers import to_table
 from src.analysis.summary import summarize
 from tests.rows import bad, best, explained, row
 
@@ -18,7 +20,7 @@ def number_of(name, *rows):
 class TestContents:
     def test_every_number_of_the_summary_is_one(self):
         """Whatever `summary.csv` has of a cell, a table can show."""
-        schema = tables.to_table(summarize([row()])).schema
+        schema = to_table(summarize([row()])).schema
         numbers = {f.name for f in schema if pa.types.is_integer(f.type) or pa.types.is_floating(f.type)}
         numbers = {name.removesuffix("_low").removesuffix("_high") for name in numbers - set(CELL_FACTS)}
         assert numbers <= {name for name, content in CONTENTS.items() if content.number}

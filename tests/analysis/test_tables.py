@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from src.analysis import html, latex, matrix, spreadsheet, tables, text, why
-from src.analysis.cells import CELL_FACTS
+from src.analysis.facts import CELL_FACTS
 from src.analysis.grid import document_of
+from src.analysis.numbers import to_table
 from src.analysis.summary import summarize
 from tests.analysis import golden
 from tests.rows import bad, best, config, explained, row, times, traced
@@ -249,7 +250,7 @@ class TestGolden:
 
     def test_csv(self):
         """What goes into a spreadsheet."""
-        golden.check("failed_run.csv", spreadsheet.to_csv(tables.to_table(summarize(CASES["failed_run"]))))
+        golden.check("failed_run.csv", spreadsheet.to_csv(to_table(summarize(CASES["failed_run"]))))
 
 
 class TestText:
@@ -320,7 +321,7 @@ class TestToMarkdown:
 class TestToTable:
     def test_numbers_stay_numbers(self):
         """One row for each cell, unit in the name, null where there is none."""
-        table = tables.to_table(summarize(CASES["failed_run"]))
+        table = to_table(summarize(CASES["failed_run"]))
         lion = next(r for r in table.to_pylist() if r["optimizer"] == "lion")
         assert table.schema.field("eager_us").type == pa.float64()
         assert table.schema.field("break_even_steps_high").type == pa.float64()
@@ -329,7 +330,7 @@ class TestToTable:
 
     def test_what_explains_a_time_is_in_it(self):
         """Nulls stay nulls, and what an arm lacks is null beside one that has it."""
-        (line,) = tables.to_table(summarize(WHYS["why_cpu"])).to_pylist()
+        (line,) = to_table(summarize(WHYS["why_cpu"])).to_pylist()
         assert (line["eager_best"], line["verdict_vs_best"]) == ("fused", "slower")
         assert (line["eager_best_bound"], line["eager_kernels"], line["step_bytes"]) == (
             "bandwidth",
@@ -341,6 +342,6 @@ class TestToTable:
     def test_csv_holds_the_same_numbers(self):
         """CSV and Parquet agree to the last digit."""
         summary = summarize(CASES["small_sweep"])
-        frame = pd.read_csv(io.StringIO(spreadsheet.to_csv(tables.to_table(summary))))
-        assert list(frame["speedup"]) == [r["speedup"] for r in tables.to_table(summary).to_pylist()]
+        frame = pd.read_csv(io.StringIO(spreadsheet.to_csv(to_table(summary))))
+        assert list(frame["speedup"]) == [r["speedup"] for r in to_table(summary).to_pylist()]
         assert json.loads(frame["optimizer_args"][0]) == {"lr": 0.01}
