@@ -1,7 +1,9 @@
 """What all tests need of the process that runs them, and the programs that some need beside it."""
 
+import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,26 @@ from tests.needed import PACKAGES, missing, needed_program
 # is inherited: without this, tests of Ctrl-C and of a closed terminal would fail in such a job.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# A thread of OpenMP that has nothing to do keeps its CPU busy for a while. Where tests run in parallel
+# that CPU is another test's: steps of two threads took three times as long. Read when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+MOST_WORKERS = 4
+"""Each has a torch of its own, and starts processes that have one: 2 GiB and more."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Return the processes of `-n auto`: one per CPU, but a GPU is for one test at a time."""
+    if Path("/proc/driver/nvidia/version").exists():
+        return 1
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2, MOST_WORKERS)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Put whole sweeps first, so that no process waits at the end for another that has one."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,12 @@ def spec(*overrides: str) -> RunSpec:
     return deepcopy(_composed(overrides))
 
 
+_register = cache(register)
+
+
 @cache
 def _composed(overrides: tuple[str, ...]) -> RunSpec:
-    register()
+    _register()
     fixed = ("sweep_id=tests", "output_dir=/nonexistent/stepsweep-tests")
     with initialize_config_dir(str(paths.share_root() / "conf"), version_base="1.3"):
         return from_config(compose("config", [*fixed, *overrides]))
