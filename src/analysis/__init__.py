@@ -2,8 +2,9 @@
 
 Data flows one way: `selection` (files to `rows`, by the column), `cells` (rows that measured the same
 thing become one cell; `facts` says which, `repeats`, `traces` and `explanation` say how), `summary`
-(cells, geomeans, published values), `grid`, `matrix` and `why` (a summary in words: a `document` of
-tables with footnotes), `text` and `tables` (words to a terminal, Markdown, LaTeX, CSV and Parquet),
-`charts` (cells to Vega-Lite for a page, and to PNG, SVG and PDF). It must know nothing of torch, Hydra
-or how a run is made: a row file and `src.record` are all it has.
+(cells, geomeans, published values), `grid`, `matrix`, `why` and `paper` (a summary in words: a `document`
+of tables with footnotes), `text`, `tables`, `latex`, `html` (a document in a format) and `numbers`, `tidy`
+(the same for machines). `changes` and what begins with it compare two sets of rows; `charts` are Vega-Lite
+for a page, and PNG, SVG and PDF; `page` is the report; `ending` what a sweep says at its end. It must know
+nothing of torch, Hydra or how a run is made: a row file and `src.record` are all it has.
 """
