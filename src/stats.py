@@ -147,11 +147,16 @@ def quotient(numerator: Interval, denominator: Interval) -> Interval:
     )
 
 
-def geomean_interval(intervals: Sequence[Interval]) -> Interval:
-    """Return the geometric mean of independent positive quantities, with the margin of measuring them.
+def geomean_interval(intervals: Sequence[Interval], shared: Sequence[float] | None = None) -> Interval:
+    """Return the geometric mean of positive quantities, with the margin of measuring them.
 
     The interval says how well these quantities are known, nothing about quantities left out. There
     is none when one of the quantities has none.
+
+    Args:
+        intervals: at `LEVEL`.
+        shared: of each, the standard deviation of its logarithm that is in its interval and common to
+            all, as if all were off by the same factor; what remains is independent and averages out.
 
     Raises:
         ValueError: `intervals` is empty or has a centre that is not positive.
@@ -160,7 +165,14 @@ def geomean_interval(intervals: Sequence[Interval]) -> Interval:
     margins = [m for m in map(log_margins, intervals) if m is not None]
     if len(margins) < len(intervals):
         return Interval(center, None, None)
-    below, above = (math.hypot(*side) / len(margins) for side in zip(*margins, strict=True))
+    common = [normal_quantile() * deviation for deviation in shared or [0.0] * len(margins)]
+    together = fmean(common)
+
+    def margin(own: Sequence[float]) -> float:
+        squares = (max(m**2 - c**2, 0.0) for m, c in zip(own, common, strict=True))
+        return math.hypot(math.sqrt(sum(squares)) / len(common), together)
+
+    below, above = (margin(own) for own in zip(*margins, strict=True))
     return Interval(center, center * math.exp(-below), center * math.exp(above))
 
 

@@ -160,6 +160,21 @@ class TestGeomeanInterval:
         assert result.center == pytest.approx(2)
         assert math.log(result.high / result.low) == pytest.approx(0.2)
 
+    def test_what_all_cells_share_does_not_shrink(self):
+        """By hand: 0.2 own and 1.96 x 0.1 shared in each of four; 0.1 own and 1.96 x 0.1 shared remain."""
+        margin = math.hypot(0.2, 1.959964 * 0.1)
+        one = Interval(2, 2 * math.exp(-margin), 2 * math.exp(margin))
+        result = stats.geomean_interval([one] * 4, [0.1] * 4)
+        assert math.log(result.high / result.low) / 2 == pytest.approx(
+            math.hypot(0.1, 1.959964 * 0.1), rel=1e-5
+        )
+
+    def test_shares_of_different_size_count_with_their_mean_deviation(self):
+        """Intervals of nothing else: 0.1 and 0.3 move together by 0.2."""
+        own = [Interval(1, math.exp(-1.959964 * s), math.exp(1.959964 * s)) for s in (0.1, 0.3)]
+        result = stats.geomean_interval(own, [0.1, 0.3])
+        assert math.log(result.high) == pytest.approx(1.959964 * 0.2, rel=1e-5)
+
     def test_one_cell_without_interval_takes_it_from_all(self):
         """A geomean is known no better than its parts."""
         assert stats.geomean_interval([Interval(2, 1, 4), Interval(8, None, None)]).low is None

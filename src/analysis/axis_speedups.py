@@ -56,8 +56,11 @@ def lines_of(summary: Summary, axis: Axis, points: Mapping[int, Point]) -> list[
     lines = [Line(axis.title, axis.title, (), 0, None, 0, head=True)]
     for label in measured[:MOST_VALUES]:
         own = tuple(points[i] for i in members[label] if i in points)
-        common = [points[i].value for i in shared.get(label, ())]
-        mean = stats.geomean_interval(common) if len(common) > 1 else None
+        common = shared.get(label, ())
+        mean = None
+        if len(common) > 1:
+            spreads = [summary.cells[i].shared_spread for i in common]
+            mean = stats.geomean_interval([points[i].value for i in common], spreads)
         lines.append(Line(axis.title, label, own, len(members[label]), mean, len(common)))
     return lines
 

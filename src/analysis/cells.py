@@ -21,6 +21,7 @@ from src.analysis.repeats import Estimates, Places, Repeats, break_even, distinc
 from src.analysis.rows import Numbers, Row, Rows
 from src.analysis.traces import Trace, trace_of
 from src.stats import Interval
+from src.vocabulary import SHARED_SPREAD
 
 OK = "ok"
 INVALID = "invalid"
@@ -226,6 +227,19 @@ class Cell:
     def measured(self) -> tuple[Row, ...]:
         """The rows in the numbers: those that `used` counts."""
         return tuple([self._groups.rows[place] for place in self._counted])
+
+    @property
+    def shared_spread(self) -> float:
+        """Standard deviation that the intervals of its speedups have in common with those of other cells.
+
+        Of a single row from before it was known there is none in them; several rows get what is known now.
+        """
+        told = self._values("shared_spread", self._used)
+        if len(told) == 1:
+            return float(told[0] or 0.0)
+        devices = self._values("device", self._used)
+        known = [SHARED_SPREAD.get(d, 0.0) if t is None else t for t, d in zip(told, devices, strict=True)]
+        return float(max(known, default=0.0))
 
     @property
     def used(self) -> int:

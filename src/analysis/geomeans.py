@@ -73,7 +73,10 @@ def _of_machine(
     return [
         Geomean(
             label=", ".join(filter(None, (words["compile"](compiling), place))),
-            speedup=stats.geomean_interval([_speedup(cells[group[key]]) for key in shared]),
+            speedup=stats.geomean_interval(
+                [_speedup(cells[group[key]]) for key in shared],
+                [cells[group[key]].shared_spread for key in shared],
+            ),
             vs_best=_vs_best([cells[group[key]] for key in shared]),
             covered=len(shared),
             total=len(workloads),
@@ -99,7 +102,9 @@ def _speedup(cell: Cell) -> Interval:
 def _vs_best(cells: Sequence[Cell]) -> Interval | None:
     bests = [cell.best for cell in cells]
     speedups = [best.speedup for best in bests if best and best.speedup]
-    return stats.geomean_interval(speedups) if len(speedups) == len(cells) else None
+    if len(speedups) < len(cells):
+        return None
+    return stats.geomean_interval(speedups, [cell.shared_spread for cell in cells])
 
 
 def _split(indices: Sequence[int], axes: Sequence[Axis], kind: str) -> dict[tuple[str, ...], list[int]]:

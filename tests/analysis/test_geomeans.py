@@ -1,5 +1,7 @@
 """Geomeans over comparable cells only."""
 
+import math
+
 import pytest
 
 from src.analysis.axes import axes_of
@@ -109,3 +111,21 @@ class TestGeomeansOf:
         holes = [bad("failed", "", optimizer=f"o{i}") for i in range(9)]
         result = geomeans(cell("adam", "default", 2), cell("sgd", "default", 2), *holes)
         assert result[0].note.endswith("; and 4 more")
+
+
+class TestShared:
+    def test_what_processes_share_is_in_the_geomean_whole(self):
+        """100 cells with nothing else in their intervals: as wide as one of them."""
+        margin = 1.959964 * 0.01
+        told = {"speedup": 2.0, "speedup_low": 2 * math.exp(-margin), "speedup_high": 2 * math.exp(margin)}
+        rows = [row(job=n, width=n + 1, shared_spread=0.01, **told) for n in range(100)]
+        (result,) = geomeans(*rows)
+        assert (result.speedup.low, result.speedup.high) == pytest.approx(
+            (told["speedup_low"], told["speedup_high"]), rel=1e-5
+        )
+
+    def test_a_row_from_before_it_was_known_has_none_of_it(self):
+        """Nothing is taken out of its interval, and nothing is added."""
+        rows = [row(job=n, width=n + 1, shared_spread=None) for n in range(4)]
+        (result,) = geomeans(*rows)
+        assert math.log(result.speedup.high / 2) == pytest.approx(math.log(1.01) / 2)
