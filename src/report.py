@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "path",
         nargs="?",
-        type=Path,
+        type=console.path,
         metavar="PATH",
         help="folder of runs, folder of one sweep, or one Parquet file (default: outputs/runs)",
     )
@@ -83,13 +83,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-o",
         "--out",
-        type=Path,
+        type=console.path,
         metavar="FILE",
         help="the page (default: summaries/SWEEP/report.html, or summaries/all/report.html, beside runs)",
     )
     parser.add_argument(
         "--figures",
-        type=Path,
+        type=console.path,
         metavar="DIR",
         help="also write each chart into this folder as .png, .svg and .pdf, as wide as a column of a paper",
     )
@@ -98,4 +98,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(console.run(main))

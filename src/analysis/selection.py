@@ -74,12 +74,32 @@ def select(
     if not len(table):
         bad = "".join(f"\n{fmt.plain(f'{file}: {why}')}" for file, why in unreadable.items())
         raise SelectionError(f"no rows in {path}{bad}")
-    table = _with_later_axes(table)
+    table = _with_later_axes(_quantities(table))
     chosen = np.ones(len(table), dtype=bool) if everything else _of_one_sweep(table, sweep)
     kept = np.flatnonzero(chosen & _meets(table, where))
     if not len(kept):
         raise SelectionError(_nothing_met(table.filter(pa.array(chosen)), where))
     return Selection(Rows(table, _in_order(table, kept)), unreadable)
+
+
+BEYOND = 1e30
+"""No quantity of a row is as large, or as near to zero, but for zero itself: not in us, bytes or GB/s."""
+
+
+def _quantities(table: pa.Table) -> pa.Table:
+    """Return the rows with null for numbers that are none: NaN, infinite, or beyond all that is measured.
+
+    One of them in one row would be in every mean and on every scale.
+    """
+    for index, field in enumerate(table.schema):
+        if field.type != pa.float64():
+            continue
+        column = table.column(index)
+        size = pc.abs(column)
+        sound = pc.or_(pc.equal(size, 0), pc.and_(pc.less(size, BEYOND), pc.greater(size, 1 / BEYOND)))
+        if pc.all(sound).as_py() is False:
+            table = table.set_column(index, field, pc.if_else(sound, column, None))
+    return table
 
 
 def _with_one_config(table: pa.Table) -> pa.Table:
