@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     path: Path = arguments.path or paths.output_dir() / "runs"
     try:
-        experiment = experiments.read(experiments.find(arguments.table)) if arguments.table else None
+        experiment = None if arguments.table is None else experiments.read(experiments.find(arguments.table))
         selection = _select(path, arguments, experiment)
         summary = summarize(selection.rows)
         numbers = to_table(summary)
