@@ -43,16 +43,29 @@ def path(text: str) -> Path:
 
 
 def say(text: str) -> None:
-    """Print `text` as it is. A reader that has enough (`| head`) is no error."""
+    """Print `text` as it is. A reader that has enough (`| head`) is no error, nor a closed output.
+
+    Raises:
+        SystemExit: the output cannot take it, such as a full disk.
+    """
+    if sys.stdout is None:
+        return
     try:
         print(text, end="")  # noqa: T201 - an entry talks
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would complain again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding
         print(text.encode(encoding, "backslashreplace").decode(encoding), end="")  # noqa: T201
+    except OSError as error:
+        _silence()
+        raise SystemExit(refuse(f"cannot write the output: {error.strerror or error}")) from None
+
+
+def _silence() -> None:
+    """Send what is still to come nowhere: Python would complain again when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def tell(text: str) -> None:

@@ -45,11 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     written = str(out)
     try:
         console.write(out.parent, {out.name: page.encode()})
-        if arguments.figures:
-            console.write(arguments.figures, figures)
-            written += f" and {len(figures)} figures in {arguments.figures}"
     except OSError as error:
-        return console.refuse(f"cannot write {error.filename or out}: {error.strerror or error}")
+        return console.refuse(f"cannot write {out}: {error.strerror or error}")
+    if arguments.figures:
+        try:
+            console.write(arguments.figures, figures)
+        except OSError as error:
+            return console.refuse(f"cannot write into {arguments.figures}: {error.strerror or error}")
+        written += f" and {len(figures)} figures in {arguments.figures}"
     code = console.tell_unreadable(selection.unreadable)
     console.tell(f"wrote {written}")
     return code

@@ -106,3 +106,17 @@ class TestSay:
         code = "from src import console; console.say('a\\u4e2d\\n'); console.tell(str(console.unicode()))"
         done = self.run(f'{sys.executable} -c "{code}"', PYTHONIOENCODING="latin-1")
         assert (done.stdout, done.stderr, done.returncode) == (b"a\\u4e2d\n", b"False\n", 0)
+
+    def test_a_full_disk_is_told_in_one_line(self):
+        """The device that is always full."""
+        code = "from src import console; console.say('x')"
+        done = self.run(f'{sys.executable} -c "{code}" > /dev/full')
+        assert (done.stderr, done.returncode) == (
+            b"error: cannot write the output: No space left on device\n",
+            2,
+        )
+
+    def test_a_closed_output_is_no_error(self):
+        """Nobody wants to hear it."""
+        done = self.run(f"{sys.executable} -c \"from src import console; console.say('x')\" >&-")
+        assert (done.stderr, done.returncode) == (b"", 0)

@@ -82,8 +82,8 @@ def _failed(comparison: Comparison, _: Condition) -> list[str]:
     return [
         ", ".join(c.labels)
         for c in comparison.changes
-        if good(c.base_cell)
-        and (not good(c.new_cell) or (OK in c.base_cell.outcomes and OK not in c.new_cell.outcomes))
+        if (good(c.base_cell) and not good(c.new_cell))
+        or (OK in c.base_cell.outcomes and OK not in c.new_cell.outcomes)
     ]
 
 

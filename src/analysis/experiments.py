@@ -7,6 +7,7 @@ another file, so that plain YAML says all of it. What is wrong is told by file a
 import difflib
 import math
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ MIXED = ("split", "refuse")
 
 _KEYS = ("rows", "columns", "cells", "where", "sort", "intervals", "mixed")
 _WORDS = ("label", "hardware", "source")
+_WITH_ARGUMENTS = ("optimizer.", "scheduler.")  # as optimizer.foreach: an argument, also one no label shows
 
 
 class ExperimentError(ValueError):
@@ -140,7 +142,9 @@ def _only_known(where: str, mapping: Mapping[Any, Any], known: Sequence[str]) ->
 
 def _table(where: str, table: Any) -> TableSpec:
     if not isinstance(table, dict) or not table:
-        raise ExperimentError(f"{where} must say what the table has, such as cells: [eager_us]: got {table}")
+        raise ExperimentError(
+            f"{where} must say what the table has, such as cells: [eager_us]: got {_short(table)}"
+        )
     _only_known(where, table, _KEYS)
     axes = axis_titles()
     rows = tuple(_one_of(f"{where}.rows", name, axes) for name in _list(table, "rows"))
@@ -204,7 +208,8 @@ def _reference(where: str, entry: Any) -> Reference:
     if not isinstance(at, dict):
         raise ExperimentError(f"{where}.at must be a mapping of axes to values: got {_short(at)}")
     for axis in at:
-        _one_of(f"{where}.at", axis, axis_titles())
+        if not (isinstance(axis, str) and axis.startswith(_WITH_ARGUMENTS)):
+            _one_of(f"{where}.at", axis, axis_titles())
     numbers = {}
     for name, value in entry.items():
         if name in (*_WORDS, "at"):
@@ -246,7 +251,7 @@ def _near(name: Any, known: Iterable[str]) -> str:
 
 def _short(value: Any) -> str:
     try:
-        return re.sub(r"\s+", " ", repr(value))[:80]
+        return re.sub(r"\s+", " ", reprlib.repr(value))[:80]  # not `repr`: aliases make a small file huge
     except ValueError:  # a whole number of thousands of digits
         return f"a number too long to be shown ({type(value).__name__})"
 

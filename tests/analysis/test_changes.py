@@ -263,6 +263,12 @@ class TestFailures:
         assert self.met("failed", base, new) == ["failed in 1: sgd, default"]
         assert self.met("failed", [traced()], [traced()]) == []
 
+    def test_a_cell_of_which_no_run_is_left_has_failed_even_where_some_had_before(self):
+        """One of two crashed in the base, both in the new one."""
+        base = [timed(2.0), bad("failed", "OOM", seed=1)]
+        new = [bad("failed", "OOM"), bad("failed", "OOM", seed=1)]
+        assert len(self.met("failed", base, new)) == 1
+
     def test_recompiles_over_other_steps_cannot_be_compared(self):
         """Twelve steps have more than five."""
         base, new = [traced(trace_steps=5)], [traced(trace_steps=12, recompiles=4)]

@@ -119,7 +119,7 @@ class TestCondition:
             ("optimizer", "must be AXIS=VALUE"),
             ("optimzer=adam", "no column 'optimzer', some are: optimizer"),
             ("zzz=1", "some are: model, width"),
-            ("width=wide", "must be a whole number or null: got 'wide'"),
+            ("width=wide", "must be a whole number or null, of 64 bits: got 'wide'"),
             ("bias=1", "must be true, false or null: got '1'"),
             ("speedup=2", "must be a column of text, whole numbers or true/false"),
         ],
@@ -163,3 +163,22 @@ class TestQuantities:
         )
         assert report.main([runs, "--all", "-o", str(tmp_path / "r.html")]) == 0
         assert "nan" not in capsys.readouterr().out.lower().split()
+
+
+class TestTwice:
+    def test_a_row_that_is_there_twice_counts_once(self, tmp_path):
+        """A copied file is no second run."""
+        file = store.write(tmp_path, row())
+        (file.parent / "copy.parquet").write_bytes(file.read_bytes())
+        assert len(select(tmp_path / "runs", everything=True).rows) == 1
+
+    def test_rows_that_differ_in_anything_are_two(self, tmp_path):
+        """Whatever their names say."""
+        store.write(tmp_path, row())
+        store.write(tmp_path, row(compiled_us=119.0))
+        assert len(select(tmp_path / "runs", everything=True).rows) == 2
+
+    def test_a_number_too_large_for_its_column_is_told(self):
+        """It can be in no row."""
+        with pytest.raises(SelectionError, match="must be a whole number or null, of 64 bits"):
+            condition("seed=99999999999999999999")
