@@ -178,8 +178,10 @@ class TestFind:
             experiments.find("lr_type")
         assert "compiling_optimizer" in str(caught.value)
 
-    def test_an_unknown_path_is_told(self):
+    def test_an_unknown_path_is_told(self, tmp_path, monkeypatch):
         """A name that leads out of the folder is a path, and is not there."""
+        (tmp_path / "here").mkdir()
+        monkeypatch.chdir(tmp_path / "here")
         with pytest.raises(ExperimentError, match=r"no such file: \.\./x"):
             experiments.find("../x")
 
