@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from src import arguments as options
 from src import console, paths
 from src.analysis import charts, experiments, matrix, paper, placing, spreadsheet, tidy, why
-from src.analysis.cut import LINES, cut, lines
+from src.analysis.cut import cut
 from src.analysis.experiments import Experiment, ExperimentError
 from src.analysis.grid import document_of
 from src.analysis.numbers import to_table
 from src.analysis.selection import Selection, SelectionError, condition, select
 from src.analysis.summary import Summary, summarize
-from src.analysis.views import ENDS, FORMATS, View, summaries_folder
+from src.analysis.views import ENDS, View, summaries_folder
 
 _EXAMPLES = """\
 examples:
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return console.refuse(f"cannot read {error.filename or path}: {error.strerror or error}")
     out: Path = arguments.out or summaries_folder(path, summary, everything=arguments.all)
-    contents = {"summary.parquet": _parquet(numbers)} | drawn
+    contents = {"summary.parquet": spreadsheet.to_parquet(numbers)} | drawn
     for view in views:
         contents |= view.files()
     try:
@@ -105,49 +105,19 @@ def _views(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m src.aggregate",
-        description="Print a table of measured runs and write summary.parquet, .csv, .md, .tex, .html.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = options.parser(
+        "src.aggregate",
+        "Print a table of measured runs and write summary.parquet, .csv, .md, .tex, .html.",
+        _EXAMPLES,
     )
-    parser.add_argument(
-        "path",
-        nargs="?",
-        type=console.path,
-        metavar="PATH",
-        help="folder of runs, folder of one sweep, or one Parquet file (default: outputs/runs)",
-    )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help="all sweeps, not the newest alone")
-    which.add_argument("--sweep", metavar="ID", help="the sweep of this name")
-    parser.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="AXIS=VALUE",
-        help="only rows with this value, or with one of VALUE,VALUE; may be repeated, all must hold",
-    )
+    options.add_selection(parser)
     parser.add_argument(
         "--out",
         type=console.path,
         metavar="DIR",
         help="folder of the files (default: summaries/SWEEP, or summaries/all, beside runs)",
     )
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default="text",
-        help="format of what is printed (default: text)",
-    )
-    parser.add_argument(
-        "--lines",
-        type=lines,
-        default=LINES,
-        metavar="N",
-        help=f"most lines of a table, or all, in every format but .parquet and .csv (default: {LINES})",
-    )
+    options.add_view(parser)
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
         "--table",
@@ -174,12 +144,6 @@ def _parser() -> argparse.ArgumentParser:
         help="draw this chart into the folder of the files, as .png, .svg and .pdf (needs vl-convert-python)",
     )
     return parser
-
-
-def _parquet(numbers: pa.Table) -> bytes:
-    buffer = pa.BufferOutputStream()
-    pq.write_table(numbers, buffer)
-    return bytes(buffer.getvalue())
 
 
 if __name__ == "__main__":

@@ -5,9 +5,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from src import arguments as options
 from src import console
 from src.analysis import changes_fail, spreadsheet
 from src.analysis.changes import Comparison, compare
@@ -15,9 +13,9 @@ from src.analysis.changes_document import document_of
 from src.analysis.changes_estimates import METRICS
 from src.analysis.changes_matching import MatchError, ignored_axis
 from src.analysis.changes_table import to_table
-from src.analysis.cut import LINES, cut, lines
+from src.analysis.cut import cut
 from src.analysis.selection import Selection, SelectionError, condition, select
-from src.analysis.views import FORMATS, View
+from src.analysis.views import View
 
 _EXAMPLES = """\
 examples:
@@ -56,7 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     if arguments.out:
         try:
-            console.write(arguments.out, {"comparison.parquet": _parquet(compared)} | view.files())
+            console.write(
+                arguments.out,
+                {"comparison.parquet": spreadsheet.to_parquet(to_table(compared))} | view.files(),
+            )
         except OSError as error:
             return console.refuse(f"cannot write {arguments.out}: {error.strerror or error}")
     code = console.tell_unreadable(base.unreadable | new.unreadable)
@@ -95,13 +96,6 @@ def _filters(arguments: argparse.Namespace) -> list[str]:
     return [*arguments.where, *own]
 
 
-def _parquet(compared: Comparison) -> bytes:
-    buffer = pa.BufferOutputStream()
-    pq.write_table(to_table(compared), buffer)
-    content: bytes = buffer.getvalue().to_pybytes()
-    return content
-
-
 def _effect(asked: str) -> float:
     try:
         value = float(asked)
@@ -113,12 +107,10 @@ def _effect(asked: str) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m src.compare",
-        description="Match the cells of two sets of runs and print what changed, with intervals.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = options.parser(
+        "src.compare",
+        "Match the cells of two sets of runs and print what changed, with intervals.",
+        _EXAMPLES,
     )
     for side in ("base", "new"):
         parser.add_argument(
@@ -128,19 +120,12 @@ def _parser() -> argparse.ArgumentParser:
             help="folder of runs, folder of one sweep, or one Parquet file",
         )
     parser.add_argument("--all", action="store_true", help="all sweeps of both, not the newest of each alone")
-    parser.add_argument(
-        "--lines",
-        type=lines,
-        default=LINES,
-        metavar="N",
-        help=f"most lines of a table, or all, in every format but .parquet and .csv (default: {LINES})",
-    )
     for side in ("base", "new"):
         parser.add_argument(f"--{side}-sweep", metavar="ID", help=f"the sweep of this name in {side.upper()}")
-    _add_repeated(parser, "--where", "AXIS=VALUE", "only rows with this value, or with one of VALUE,VALUE")
+    options.add_where(parser)
     for side in ("base", "new"):
-        _add_repeated(parser, f"--{side}-where", "AXIS=VALUE", f"the same, of {side.upper()} alone")
-    _add_repeated(parser, "--ignore", "AXIS", "match cells although they differ in this axis")
+        options.add_repeated(parser, f"--{side}-where", "AXIS=VALUE", f"the same, of {side.upper()} alone")
+    options.add_repeated(parser, "--ignore", "AXIS", "match cells although they differ in this axis")
     parser.add_argument(
         "--metric",
         choices=tuple(METRICS),
@@ -153,29 +138,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PART",
         help="a change closer to 1 than this is none, such as 0.02 (default: min_effect of the rows)",
     )
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default="text",
-        help="format of what is printed (default: text)",
-    )
+    options.add_view(parser)
     parser.add_argument(
         "--out",
         type=console.path,
         metavar="DIR",
         help="write comparison.parquet, .csv, .md, .tex and .html here",
     )
-    _add_repeated(
+    options.add_repeated(
         parser,
         "--fail-on",
         "CONDITION",
         f"exit with 1 when this is found: {', '.join(changes_fail.CONDITIONS)}".replace("%", "%%"),
     )
     return parser
-
-
-def _add_repeated(parser: argparse.ArgumentParser, name: str, metavar: str, words: str) -> None:
-    parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{words}; may be repeated")
 
 
 if __name__ == "__main__":

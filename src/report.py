@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from src import arguments as options
 from src import console, paths
 from src.analysis import charts
 from src.analysis.page import PageError, page_of
@@ -59,30 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m src.report",
-        description="Write measured runs as one HTML page with a table to sort and filter, and charts.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = options.parser(
+        "src.report",
+        "Write measured runs as one HTML page with a table to sort and filter, and charts.",
+        _EXAMPLES,
     )
-    parser.add_argument(
-        "path",
-        nargs="?",
-        type=console.path,
-        metavar="PATH",
-        help="folder of runs, folder of one sweep, or one Parquet file (default: outputs/runs)",
-    )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help="all sweeps, not the newest alone")
-    which.add_argument("--sweep", metavar="ID", help="the sweep of this name")
-    parser.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="AXIS=VALUE",
-        help="only rows with this value, or with one of VALUE,VALUE; may be repeated, all must hold",
-    )
+    options.add_selection(parser)
     parser.add_argument(
         "-o",
         "--out",

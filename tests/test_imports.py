@@ -60,6 +60,7 @@ FORBIDDEN = {
     "src.sweep": ["torch", "triton", "pandas", "src.bench", "src.run", "src.aggregate"],
     "src.analysis": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
     "src.aggregate": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
+    "src.arguments": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
     "src.report": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
     "src.compare": ["torch", "triton", "hydra", "omegaconf", "src.bench", "src.sweep", "src.run"],
     "src.run": ["torch", "pandas", "src.bench", "src.analysis"],

@@ -6,7 +6,7 @@ A cell is little more than its rows: what it says is computed when it is asked f
 at once. Knows nothing of files, tables or formats.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,16 +17,13 @@ from src import record, stats
 from src.analysis import explanation
 from src.analysis.explanation import Explanation
 from src.analysis.facts import facts_of
-from src.analysis.repeats import Estimates, Places, Repeats, break_even, distinct, there
+from src.analysis.groups import Groups
+from src.analysis.outcomes import OK, TRACED, reason, works
+from src.analysis.repeats import Estimates, distinct, there
 from src.analysis.rows import Numbers, Row, Rows
 from src.analysis.traces import Trace, trace_of
 from src.stats import Interval
 from src.vocabulary import SHARED_SPREAD
-
-OK = "ok"
-INVALID = "invalid"
-NOT_TIMED = "not timed"
-TRACED = "traced"
 
 _WITH_ENDS = ("eager_us", "compiled_us", "speedup", "eager_best_us", "speedup_vs_best")
 _ALSO_WITH_ENDS = ("eager_after_compile_us", "eager_before_compile_us")
@@ -77,7 +74,7 @@ class Cell:
 
     facts: Mapping[str, Any]  # axes without the seed, and machine facts
     _group: int  # number of the cell among `_groups`
-    _groups: "_Groups"
+    _groups: Groups
 
     @cached_property
     def outcomes(self) -> tuple[str, ...]:
@@ -221,7 +218,7 @@ class Cell:
         """Known reasons why the combination cannot work, of rows where it did."""
         listed = [place for place in self._counted if self._groups.rows.column("exclusion")[place]]
         rows = [self._groups.rows[place] for place in listed]
-        return distinct([row["exclusion"] for row in rows if _works(row)])
+        return distinct([row["exclusion"] for row in rows if works(row)])
 
     @property
     def measured(self) -> tuple[Row, ...]:
@@ -284,108 +281,6 @@ class Cell:
         return self._groups.estimates(name).at(self._group)
 
 
-class _Groups:
-    """The rows of all cells, and the numbers of all cells."""
-
-    def __init__(self, rows: Rows, members: Sequence[Sequence[int]]) -> None:
-        self.rows = rows
-        self.members = members
-        self._known: dict[str, Estimates] = {}
-
-    @cached_property
-    def outcomes(self) -> list[str]:
-        """What became of each row."""
-        return list(map(_outcome, zip(*map(self.rows.column, _JUDGED), strict=True)))
-
-    @cached_property
-    def doubtful(self) -> list[bool]:
-        """Whether there is a reason to tell of each row."""
-        told = zip(self.outcomes, self.rows.column("verdict"), strict=True)
-        return [outcome not in (OK, TRACED) or verdict == INVALID for outcome, verdict in told]
-
-    @cached_property
-    def used(self) -> list[Sequence[int]]:
-        """Places of the rows of each cell whose times may be used."""
-        return [self._those(places, OK) for places in self.members]
-
-    @cached_property
-    def counted(self) -> list[Sequence[int]]:
-        """Places of those rows, or of those with a trace alone in a cell where no row has times."""
-        both = zip(self.used, self.members, strict=True)
-        return [used or self._those(places, TRACED) for used, places in both]
-
-    @cached_property
-    def timed(self) -> Repeats:
-        """Numbers of the rows `used`."""
-        return self._repeats(self.used)
-
-    @cached_property
-    def traced(self) -> Repeats:
-        """Numbers of the rows `counted`."""
-        return self._repeats(self.counted)
-
-    @cached_property
-    def min_effect(self) -> Numbers:
-        """The largest effect that a row of each cell calls none."""
-        return self.timed.largest("min_effect")
-
-    @cached_property
-    def verdicts(self) -> list[str | None]:
-        """Verdict on the speedup of each cell: that of its only row, or on what several rows say together."""
-        told = self.rows.column("verdict")
-        return [
-            str(told[used[0]]) if len(used) == 1 and told[used[0]] else self._verdict(group)
-            for group, used in enumerate(self.used)
-        ]
-
-    def estimates(self, name: str) -> Estimates:
-        """Return one of `ESTIMATES` of all cells."""
-        if name not in self._known:
-            self._known[name] = ESTIMATES[name](self)
-        return self._known[name]
-
-    def break_even(self, seconds: str) -> Estimates:
-        """Return the steps that earn back the seconds of the first call, where compiling is faster."""
-        eager, compiled, speedup = map(self.estimates, ("eager_us", "compiled_us", "speedup"))
-        faster = np.array([verdict == "faster" for verdict in self.verdicts])
-        compile_s = np.where(faster, self.estimates(seconds).center, np.nan)
-        return break_even(eager, compiled, speedup, compile_s)
-
-    def _verdict(self, group: int) -> str | None:
-        speedup = self.estimates("speedup").at(group)
-        return None if speedup is None else stats.verdict(speedup, there(self.min_effect, group) or 0.0)
-
-    def _those(self, places: Sequence[int], kind: str) -> Sequence[int]:
-        those = [place for place in places if self.outcomes[place] == kind]
-        return places if len(those) == len(places) else those
-
-    def _repeats(self, of_groups: Sequence[Sequence[int]]) -> Repeats:
-        lengths = [len(places) for places in of_groups]
-        places: Places = np.array([place for places in of_groups for place in places], dtype=np.int64)
-        group: Places = np.repeat(np.arange(len(of_groups)), lengths)
-        return Repeats(self.rows, places, group, len(of_groups))
-
-
-ESTIMATES: Mapping[str, Callable[[_Groups], Estimates]] = {
-    "eager_us": lambda groups: groups.timed.number("eager_us"),
-    "compiled_us": lambda groups: groups.timed.number("compiled_us"),
-    "speedup": lambda groups: groups.timed.speedup("speedup"),
-    "eager_best_us": lambda groups: groups.timed.number("eager_best_us"),
-    "speedup_vs_best": lambda groups: groups.timed.speedup("speedup_vs_best"),
-    "eager_after_compile_us": lambda groups: groups.timed.number("eager_after_compile_us"),
-    "eager_before_compile_us": lambda groups: groups.timed.number("eager_before_compile_us"),
-    "speedup_as_published": lambda groups: groups.timed.ratio("eager_after_compile_us", "compiled_us"),
-    "sequential_eager_us": lambda groups: groups.timed.single("sequential_eager_us"),
-    "sequential_compiled_us": lambda groups: groups.timed.single("sequential_compiled_us"),
-    "sequential_speedup": lambda groups: groups.timed.single("sequential_speedup"),
-    "compile_s": lambda groups: groups.traced.single("compile_s"),
-    "compile_warm_s": lambda groups: groups.traced.single("compile_warm_s"),
-    "break_even_steps": lambda groups: groups.break_even("compile_s"),
-    "break_even_warm_steps": lambda groups: groups.break_even("compile_warm_s"),
-}
-"""Every number of a cell that may have an interval, and how it is made of the rows of all cells."""
-
-
 def estimates_of(cells: Sequence[Cell], name: str) -> Estimates:
     """Return one of `ESTIMATES` of each cell, without an object for each.
 
@@ -421,44 +316,10 @@ def _cells(rows: Rows) -> Iterator[Cell]:
     members: dict[tuple[Any, ...], list[int]] = {}
     for place, key in enumerate(facts.keys):
         members.setdefault(key, []).append(place)
-    groups = _Groups(rows, list(members.values()))
+    groups = Groups(rows, list(members.values()))
     return (Cell(facts.of(key), group, groups) for group, key in enumerate(members))
-
-
-_JUDGED = ("status", "eager_us", "compiled_us", "speedup", "trace_steps", "verdict")
-
-
-def outcome(row: Row) -> str:
-    """Return `ok` when the row's times may be used, otherwise a short word for what it is."""
-    return _outcome(tuple(row[name] for name in _JUDGED))
-
-
-def _outcome(judged: tuple[Any, ...]) -> str:
-    status, eager_us, compiled_us, speedup, trace_steps, verdict = judged
-    if status != OK:
-        return str(status)
-    if trace_steps and not (eager_us or compiled_us or speedup):
-        return TRACED  # also with an invalid verdict: there are no times to doubt
-    if verdict == INVALID:
-        return INVALID
-    timed = all(n is not None and n > 0 for n in (eager_us, compiled_us, speedup))
-    return OK if timed else NOT_TIMED
-
-
-def reason(row: Row) -> str:
-    """Return why a row is not ok, or why its verdict is invalid, in words."""
-    kind = outcome(row)
-    if row["status"] == OK and row["verdict"] == INVALID:
-        return f"invalid: {row['verdict_reason'] or 'no reason recorded'}"
-    stage = f" in {row['stage']}" if row["stage"] else ""
-    return f"{kind}{stage}: {row['reason'] or 'no reason recorded'}"
 
 
 def _told(values: Sequence[Any]) -> tuple[Any, ...]:
     lists = (value if isinstance(value, list) else [value] for value in values if value is not None)
     return distinct(item for items in lists for item in items)
-
-
-def _works(row: Row) -> bool:
-    doubtful = row["verdict"] == INVALID or row["parity"] == "failed"
-    return not doubtful and row["compiled_path"] not in ("never_compiled", "eager_fallback")

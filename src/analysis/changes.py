@@ -10,9 +10,10 @@ from typing import Any
 from src import inference
 from src.analysis import changes_estimates as estimates
 from src.analysis.axes import Axis, axes_of, implied
-from src.analysis.cells import OK, TRACED, Cell
+from src.analysis.cells import Cell
 from src.analysis.changes_estimates import METRICS, Measured, Metric
 from src.analysis.changes_matching import MACHINE_AXES, common_without, differences, match, without_unknown
+from src.analysis.outcomes import OK, TRACED
 from src.analysis.repeats import distinct
 from src.analysis.rows import Row
 from src.analysis.summary import Summary, summarize

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from src.analysis import format as fmt
-from src.analysis.cells import OK
 from src.analysis.changes import REGRESSION, Comparison
 from src.analysis.changes_traces import good, recompiles_of, same_steps
+from src.analysis.outcomes import OK
 
 CONDITIONS = ("regression", "regression:PERCENT%", "recompiles", "failed", "vanished")
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from src import record
 from src.analysis import format as fmt
-from src.analysis.cells import OK, TRACED, Cell
+from src.analysis.cells import Cell
 from src.analysis.facts import CELL_AXES, CELL_FACTS, JSON_AXES
+from src.analysis.outcomes import OK, TRACED
 from src.analysis.rows import Row
 
 MACHINE_AXES: tuple[str, ...] = (

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from src.analysis import format as fmt
 from src.analysis import recompiles
-from src.analysis.cells import NOT_TIMED, OK, TRACED, Cell
+from src.analysis.cells import Cell
+from src.analysis.outcomes import NOT_TIMED, OK, TRACED
 from src.analysis.traces import Trace
 
 _GOOD = (OK, TRACED, NOT_TIMED)

@@ -7,10 +7,11 @@ from typing import Any
 
 from src.analysis import format as fmt
 from src.analysis.axes import USUAL
-from src.analysis.cells import OK, TRACED, Cell
+from src.analysis.cells import Cell
 from src.analysis.changes import FAMILY, ORDER, Comparison, Difference
 from src.analysis.changes_estimates import PROCESS_SPREAD
 from src.analysis.changes_traces import recompiles_of, same_steps
+from src.analysis.outcomes import OK, TRACED
 from src.analysis.summary import Summary
 
 

@@ -3,8 +3,9 @@
 from src import vocabulary
 from src.analysis import format as fmt
 from src.analysis import recompiles
-from src.analysis.cells import OK, TOLD_BY_WARNINGS, Cell
+from src.analysis.cells import TOLD_BY_WARNINGS, Cell
 from src.analysis.facts import CELL_FACTS
+from src.analysis.outcomes import OK
 from src.analysis.summary import Summary, cell_label
 
 

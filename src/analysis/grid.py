@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 
 from src.analysis import format as fmt
 from src.analysis.axes import USUAL, implied
-from src.analysis.cells import OK, TRACED, Cell
+from src.analysis.cells import Cell
 from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
 from src.analysis.doubts import doubts_of, intervals, retested, same_kernels, slower_than_best
 from src.analysis.geomeans import Geomean
+from src.analysis.outcomes import OK, TRACED
 from src.analysis.published import Line as PublishedLine
 from src.analysis.summary import Summary
 from src.stats import Interval

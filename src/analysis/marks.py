@@ -7,8 +7,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from src.analysis import format as fmt
-from src.analysis.cells import INVALID, NOT_TIMED, OK, TRACED, Cell
+from src.analysis.cells import Cell
 from src.analysis.doubts import parity_failures
+from src.analysis.outcomes import INVALID, NOT_TIMED, OK, TRACED
 
 LEGEND = {
     "n": "recompiles after the first compilation",

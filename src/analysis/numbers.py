@@ -7,9 +7,10 @@ import pyarrow as pa
 
 from src import record
 from src.analysis import explanation
-from src.analysis.cells import ESTIMATES, Cell, estimates_of, numbers_of
+from src.analysis.cells import Cell, estimates_of, numbers_of
 from src.analysis.explanation import WHOLE
 from src.analysis.facts import CELL_FACTS
+from src.analysis.groups import ESTIMATES
 from src.analysis.summary import Summary
 
 

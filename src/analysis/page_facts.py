@@ -8,7 +8,8 @@ from typing import Any
 
 from src import record, vocabulary
 from src.analysis import format as fmt
-from src.analysis.cells import OK, TRACED, Cell
+from src.analysis.cells import Cell
+from src.analysis.outcomes import OK, TRACED
 from src.analysis.rows import Row
 from src.analysis.summary import Summary, cell_label
 

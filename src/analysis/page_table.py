@@ -8,9 +8,10 @@ from typing import Any
 
 from src.analysis import contents, doubts
 from src.analysis import format as fmt
-from src.analysis.cells import OK, TRACED, Cell
+from src.analysis.cells import Cell
 from src.analysis.contents import CONTENTS, Content, Number
 from src.analysis.grid import outcome_entry
+from src.analysis.outcomes import OK, TRACED
 from src.analysis.summary import Summary
 
 _NUMBERS = (

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet can open: what a name says is never run as a formula.
+"""Tables as files for other programs: Parquet, and CSV of which no name is run as a formula.
 
 A field that begins with one of `= + - @`, a tab or a carriage return is taken for a formula by
 spreadsheets, quoted or not (OWASP, CSV Injection). Such a text gets an apostrophe in front, which
@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import csv
 
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
@@ -38,3 +39,11 @@ def _guarded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     harmless = pc.match_substring_regex(column, f"^({_NUMBER}|-)$")
     bare = pc.or_(pc.invert(formula), harmless)
     return pc.if_else(bare, column, pc.binary_join_element_wise("'", column, ""))
+
+
+def to_parquet(table: pa.Table) -> bytes:
+    """Return a table as a Parquet file, with its names as they are."""
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer)
+    content: bytes = buffer.getvalue().to_pybytes()
+    return content

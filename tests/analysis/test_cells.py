@@ -5,7 +5,8 @@ import json
 import pytest
 
 from src import stats
-from src.analysis.cells import NOT_TIMED, ROW_COLUMNS, cells_of, outcome
+from src.analysis.cells import ROW_COLUMNS, cells_of
+from src.analysis.outcomes import NOT_TIMED, outcome
 from src.stats import Interval
 from tests.rows import bad, best, row, times, traced
 
