@@ -4,7 +4,6 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -104,9 +103,12 @@ def _parquet(compared: Comparison) -> bytes:
 
 
 def _effect(asked: str) -> float:
-    value = float(asked)
+    try:
+        value = float(asked)
+    except ValueError:
+        value = math.nan
     if not 0 <= value < math.inf:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"must be a part of one such as 0.02: got {asked!r}")
     return value
 
 
@@ -121,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     for side in ("base", "new"):
         parser.add_argument(
             side,
-            type=Path,
+            type=console.path,
             metavar=side.upper(),
             help="folder of runs, folder of one sweep, or one Parquet file",
         )
@@ -159,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--out",
-        type=Path,
+        type=console.path,
         metavar="DIR",
         help="write comparison.parquet, .csv, .md, .tex and .html here",
     )
@@ -177,4 +179,4 @@ def _add_repeated(parser: argparse.ArgumentParser, name: str, metavar: str, word
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(console.run(main))

@@ -1,14 +1,24 @@
 """What an entry says and writes: output, files, errors. Knows nothing of rows or tables."""
 
+import argparse
 import os
 import secrets
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-OK, UNREADABLE, REFUSED = 0, 1, 2
-"""Exit codes: all went well; a file could not be read, the rest did; the user's own mistake."""
+OK, UNREADABLE, REFUSED, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: all went well; a file could not be read, the rest did; the user's own mistake; Ctrl-C."""
+
+
+def run(main: Callable[[], int]) -> int:
+    """Return what an entry returns; Ctrl-C ends it in one line."""
+    try:
+        return main()
+    except KeyboardInterrupt:
+        tell("interrupted")
+        return INTERRUPTED
 
 
 def width() -> int:
@@ -21,22 +31,46 @@ def unicode() -> bool:
     return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
+def path(text: str) -> Path:
+    """Return a path of the command line; an empty one, such as a variable that is not set, is none.
+
+    Raises:
+        argparse.ArgumentTypeError: it is empty.
+    """
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must be a path: got an empty text")
+    return Path(text)
+
+
 def say(text: str) -> None:
-    """Print `text` as it is. A reader that has enough (`| head`) is no error."""
+    """Print `text` as it is. A reader that has enough (`| head`) is no error, nor a closed output.
+
+    Raises:
+        SystemExit: the output cannot take it, such as a full disk.
+    """
+    if sys.stdout is None:
+        return
     try:
         print(text, end="")  # noqa: T201 - an entry talks
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would complain again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding
         print(text.encode(encoding, "backslashreplace").decode(encoding), end="")  # noqa: T201
+    except OSError as error:
+        _silence()
+        raise SystemExit(refuse(f"cannot write the output: {error.strerror or error}")) from None
+
+
+def _silence() -> None:
+    """Send what is still to come nowhere: Python would complain again when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def tell(text: str) -> None:
-    """Say on stderr, beside the output, what was done."""
-    print(text, file=sys.stderr)  # noqa: T201
+    """Say on stderr what was done, beside the output. What could steer a terminal is written as an escape."""
+    print("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), file=sys.stderr)  # noqa: T201
 
 
 def tell_unreadable(unreadable: Mapping[Path, str]) -> int:
@@ -60,9 +94,13 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
-        temporary = folder / f".{name}.{secrets.token_hex(4)}.tmp"
+        target = (folder / name).resolve()  # a link stays one
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)  # a device or a pipe is written to, never replaced
+            continue
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
         try:
             temporary.write_bytes(content)
-            temporary.replace(folder / name)
+            temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)

@@ -142,6 +142,11 @@ def _with_arguments(cells: Sequence[Cell], axis: str) -> Label:
     return lambda cell: labels[cell.facts[axis], cell.facts[f"{axis}_args"]]
 
 
+def arguments_of(cell: Cell, axis: str) -> dict[str, Any]:
+    """Return the arguments of a cell's optimizer or scheduler, empty where they cannot be read."""
+    return _parsed(cell.facts[f"{axis}_args"])
+
+
 def _parsed(text: Any) -> dict[str, Any]:
     try:
         arguments = json.loads(text)
@@ -153,3 +158,13 @@ def _parsed(text: Any) -> dict[str, Any]:
 def reordered(axes: Sequence[Axis], order: Sequence[int]) -> tuple[Axis, ...]:
     """Return the axes of the cells in another order, which need no new labels."""
     return tuple(Axis(a.title, a.kind, tuple(a.labels[i] for i in order)) for a in axes)
+
+
+def apart(keys: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return keys of which none is there twice: cells may differ in what their labels do not show."""
+    seen: dict[tuple[str, ...], int] = {}
+    result = []
+    for key in keys:
+        seen[key] = seen.get(key, 0) + 1
+        result.append(key if seen[key] == 1 else (*key[:-1], f"{key[-1]} [{seen[key]}]"))
+    return result

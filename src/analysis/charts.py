@@ -8,7 +8,7 @@ from src.analysis import charts_break_even, charts_recompiles, charts_sizes, cha
 from src.analysis.charts_look import Chart, config
 from src.analysis.summary import Summary
 
-__all__ = ["NAMES", "Chart", "ChartError", "charts_of", "config", "files", "one", "sized"]
+__all__ = ["NAMES", "VEGA_LITE", "Chart", "ChartError", "charts_of", "config", "files", "one", "sized"]
 
 _MAKERS: Mapping[str, Callable[[Summary], Chart | None]] = {
     "speedups": charts_speedups.over_eager,
@@ -31,7 +31,9 @@ _NEEDS = {
 NAMES: tuple[str, ...] = tuple(_MAKERS)
 """Names of the charts, in the order in which a page shows them."""
 
-_VEGA_LITE = "6.1"
+VEGA_LITE = "6.1"
+"""Version that draws the charts, on a page and into files."""
+
 _WIDTH = 336
 """px of a figure as wide as a column of a paper, 3.5 in at 96 px/in."""
 
@@ -81,7 +83,7 @@ def files(charts: Sequence[Chart], *, dark: bool = False) -> dict[str, bytes]:
     drawn: dict[str, bytes] = {}
     for chart in charts:
         spec = json.dumps(sized(chart.spec, _WIDTH), allow_nan=False)
-        options: dict[str, Any] = {"vl_version": _VEGA_LITE, "config": config(dark=dark)}
+        options: dict[str, Any] = {"vl_version": VEGA_LITE, "config": config(dark=dark)}
         drawn[f"{chart.name}.png"] = vl_convert.vegalite_to_png(spec, scale=_PNG_SCALE, **options)
         drawn[f"{chart.name}.svg"] = vl_convert.vegalite_to_svg(spec, **options).encode()
         drawn[f"{chart.name}.pdf"] = vl_convert.vegalite_to_pdf(spec, **options)

@@ -27,13 +27,16 @@ def lines(text: str) -> int | None:
     return int(text)
 
 
-def cut(document: Document, most: int | None, whole: str) -> Document:
+def cut(
+    document: Document, most: int | None, whole: str, how: str = "; --lines all shows every line"
+) -> Document:
     """Return the document with the first `most` lines of each table, and a remark on what is left out.
 
     Args:
         document: its tables may lack lines already, as `Grid.left_out` tells.
         most: lines of a table; None leaves all that are there.
         whole: where the numbers of all lines stand, such as a name of a file.
+        how: what a reader can do to see them here, after that.
     """
     grids = tuple(_cut(grid, most) for grid in document.grids)
     if not any(grid.left_out for grid in grids):
@@ -47,7 +50,7 @@ def cut(document: Document, most: int | None, whole: str) -> Document:
         grids=tuple(
             replace(grid, lines=tuple(_renumbered(line, new) for line in grid.lines)) for grid in grids
         ),
-        remarks=(*_remarks(grids, whole), *document.remarks),
+        remarks=(*_remarks(grids, whole + how), *document.remarks),
         footnotes=tuple(document.footnotes[number - 1] for number in kept),
     )
 
@@ -78,5 +81,5 @@ def _remarks(grids: tuple[Grid, ...], whole: str) -> Iterator[str]:
             of = f"of the table {grid.title!r}" if grid.title else "of the table"
             yield (
                 f"The first {shown:,} of {total:,} lines {of}: {grid.left_out:,} more are left out. "
-                f"All cells are in {whole}; --lines all shows every line."
+                f"All cells are in {whole}."
             )

@@ -8,15 +8,16 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from src.analysis import format as fmt
 from src.analysis import html, page_facts, page_table
-from src.analysis.charts import config
+from src.analysis.charts import VEGA_LITE, config
 from src.analysis.charts_look import Chart
-from src.analysis.doubts import intervals, retested, same_kernels
+from src.analysis.cut import LINES, cut
 from src.analysis.grid import document_of
 from src.analysis.matrix import MatrixError, matrix_of
 from src.analysis.rows import Row
@@ -51,7 +52,9 @@ def page_of(
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - not needed elsewhere
 
-    document = document_of(summary, filters)
+    document = document_of(summary, filters, LINES)
+    # Without its first table, that of the cells: the page has one of its own.
+    document = cut(replace(document, grids=document.grids[1:]), LINES, "summary.csv of src.aggregate", "")
     table = page_table.table_of(summary)
     scripts = [_text("page.js"), *([_bundle(), _text("charts.js")] if charts else [])]
     environment = Environment(
@@ -68,8 +71,8 @@ def page_of(
         at_a_time=ROWS_AT_A_TIME,
         data=_data({**table, "atATime": ROWS_AT_A_TIME, "mostPrinted": MOST_PRINTED}),
         verdicts=page_facts.verdicts(summary),
-        others=_safe(html.fragment(document.grids[1:], document.footnotes)),
-        remarks=[*intervals(summary), *same_kernels(summary), *retested(summary)],
+        others=_safe(html.fragment(document.grids, document.footnotes)),
+        remarks=document.remarks,
         charts=charts,
         chart_data=_data(_chart_data(charts)),
         matrix=_safe(_matrix(summary)) if any(chart.name == "recompiles" for chart in charts) else "",
@@ -140,5 +143,5 @@ def _bundle() -> str:
             "charts need vl-convert-python, which is not installed: pip install 'stepsweep[plot]', "
             "or leave them out with --no-charts"
         ) from None
-    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg] # its stub has no default
+    bundle: str = vl_convert.javascript_bundle(vl_version=VEGA_LITE)  # type: ignore[call-arg] # its stub has no default
     return bundle.replace("</script", r"<\/script").replace("<!--", r"<\!--").strip()

@@ -3,7 +3,7 @@
 Every value of a row is a string or a number here; the page shows strings as text and never as HTML.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from src.analysis import contents, doubts
@@ -26,7 +26,8 @@ def table_of(summary: Summary) -> dict[str, Any]:
     A row has `l`, for each label the number of its text; `e`, for each column `[value, text, interval]`
     or None; `o`, the number of its outcome; `n`, numbers of its notes. Equal texts are there once.
     """
-    shown = [CONTENTS[name] for name in _NUMBERS if _known(summary.cells, CONTENTS[name])]
+    columns = {name: [_entry(CONTENTS[name], cell) for cell in summary.cells] for name in _NUMBERS}
+    columns = {name: entries for name, entries in columns.items() if any(entries)}
     labels = [_Texts() for _ in summary.shown]
     outcomes, notes = _Texts(), _Texts()
     rows = []
@@ -37,7 +38,7 @@ def table_of(summary: Summary) -> dict[str, Any]:
                     texts.number(axis.labels[index])
                     for texts, axis in zip(labels, summary.shown, strict=True)
                 ],
-                "e": [_entry(content, cell) for content in shown],
+                "e": [entries[index] for entries in columns.values()],
                 "o": outcomes.number(_outcome(cell)),
                 "n": [notes.number(fmt.plain(text)) for text in _notes(cell)],
             }
@@ -47,7 +48,7 @@ def table_of(summary: Summary) -> dict[str, Any]:
             {"title": fmt.plain(axis.title), "texts": texts.all}
             for texts, axis in zip(labels, summary.shown, strict=True)
         ],
-        "columns": [{"title": content.title, "meaning": content.meaning} for content in shown],
+        "columns": [{"title": CONTENTS[name].title, "meaning": CONTENTS[name].meaning} for name in columns],
         "outcomes": outcomes.all,
         "notes": notes.all,
         "rows": rows,
@@ -68,19 +69,9 @@ class _Texts:
         return list(self._numbers)
 
 
-def _known(cells: Sequence[Cell], content: Content) -> bool:
-    return any(_number(content, cell) is not None for cell in cells)
-
-
-def _number(content: Content, cell: Cell) -> Number | None:
-    if content.number is None:
-        raise ValueError(f"{content.name} is no number")
-    return content.number(cell)
-
-
 def _entry(content: Content, cell: Cell) -> list[Any] | None:
     """Return what a column sorts by, shows, and shows smaller; a range of counts sorts by its most."""
-    number = _number(content, cell)
+    number = content.number(cell) if content.number else None
     if number is None:
         return None
     value = number.high if number.value is None else number.value

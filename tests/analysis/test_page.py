@@ -169,6 +169,14 @@ class TestParts:
         section = text[text.index('id="warnings"') : text.index('id="machine"')]
         assert re.findall(r"<dt>(\w+)", section) == ["noisy"]
 
+    def test_tables_beside_that_of_the_cells_have_no_more_lines_than_are_read(self):
+        """What is left out is told, with where it stands."""
+        rows = [row(job=n, width=n + 1, sequential_speedup=1.5) for n in range(250)]
+        text = page(*rows, charts=False)
+        section = text[text.index('id="summary"') : text.index('id="cells"')]
+        assert 200 <= section.count("<tr>") < 230
+        assert "more are left out. All cells are in summary.csv of src.aggregate." in section
+
     def test_without_charts_no_library_is_in_it(self):
         """One script, and a small page."""
         text = page(*two(), charts=False)

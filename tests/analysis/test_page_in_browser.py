@@ -227,6 +227,24 @@ class TestLook:
         )
         assert all(right <= width for right in drawn)
 
+    @pytest.mark.parametrize("width", [390, 1280])
+    def test_a_chart_takes_the_room_there_is_and_no_word_is_cut(self, opened, width):
+        """Its plot is not smaller than it could be, and its legend is whole."""
+        page = opened(cells(), viewport={"width": width, "height": 800})
+        charts = page.locator(".chart:not(.fixed)")
+        for index in range(charts.count()):
+            room, drawn, texts = charts.nth(index).evaluate(
+                """(e) => {
+                  const svg = e.querySelector(".light svg"), box = svg.getBoundingClientRect();
+                  const ends = [...svg.querySelectorAll("text")].filter((t) => t.textContent)
+                    .map((t) => t.getBoundingClientRect());
+                  const rest = ends.map((r) => [r.left - box.left, box.right - r.right]);
+                  return [e.clientWidth, box.width, rest];
+                }"""
+            )
+            assert room - 40 <= drawn <= room + 1
+            assert all(left >= -1 and right >= -1 for left, right in texts)
+
     def test_a_heat_map_keeps_its_size_and_scrolls_on_a_phone(self, opened):
         """Smaller, its numbers could not be read; the keyboard reaches it."""
         schedulers = [f"scheduler_{n}" for n in range(17)]

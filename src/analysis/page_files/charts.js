@@ -28,7 +28,7 @@
       const view = document.createElement("div");
       view.className = theme;
       // The room that labels, legend and padding take beside the plot itself is found by drawing once.
-      for (let width = room - 120, tries = 0; tries < 2; tries += 1) {
+      for (let width = spec.width === "container" ? room : room - 120, tries = 0; tries < 2; tries += 1) {
         const options = { config: data[theme], renderer: "svg", actions: false, ast: true, tooltip: { theme } };
         await vegaEmbed(view, sized(spec, Math.max(160, width)), options);
         const drawn = view.querySelector("svg").viewBox.baseVal.width;
