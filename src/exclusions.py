@@ -13,6 +13,7 @@ import yaml
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
+from src.models import MODELS, ModelSpec
 from src.optimizers import OPTIMIZERS, OptimizerSpec
 from src.rules import listed
 from src.schedulers import SCHEDULERS, SchedulerSpec
@@ -135,7 +136,8 @@ def _below(kinds: Iterable[type[Any]], path: str) -> Iterator[str]:
             if f.type in _CHOICES:
                 # What a composite scheduler is made of is no key: its parts have no end.
                 if path == "":
-                    yield f"{dotted}.torch_class"
+                    if f.type is not ModelSpec:
+                        yield f"{dotted}.torch_class"
                     yield from _below(_CHOICES[f.type], f"{dotted}.")
             elif isinstance(f.type, type) and is_dataclass(f.type):
                 yield from _below([f.type], f"{dotted}.")
@@ -144,6 +146,7 @@ def _below(kinds: Iterable[type[Any]], path: str) -> Iterator[str]:
 
 
 _CHOICES: dict[Any, list[type[Any]]] = {
+    ModelSpec: list(MODELS.values()),
     OptimizerSpec: list(OPTIMIZERS.values()),
     SchedulerSpec: list(SCHEDULERS.values()),
 }

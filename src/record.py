@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from src.vocabulary import BOUNDS, COMPILED_PATHS, EAGER_PATHS, PARITIES, STATUSES, VERDICTS, WARNINGS
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class RecordError(ValueError):
@@ -49,13 +49,19 @@ _IDENTITY = (
 
 _AXES = (
     Column("model", _TEXT, "", "choice of model"),
-    Column("width", _INT, "", "model.width"),
+    Column(
+        "model_args",
+        _TEXT,
+        "",
+        "table of shapes, or class and arguments, of the model as JSON; null for a stack of square layers",
+    ),
+    Column("width", _INT, "", "model.width; null unless the model is a stack, like the next two"),
     Column("depth", _INT, "", "model.depth"),
     Column("bias", _BOOL, "", "model.bias"),
     Column("dtype", _TEXT, "", "dtype of parameters and gradients"),
     Column("second_dtype", _TEXT, "", "dtype of every second layer; null: the same as the others"),
     Column("param_groups", _TEXT, "", "how the parameters are divided into groups of the optimizer"),
-    Column("frozen_layers", _INT, "", "layers whose parameters ask for no gradient"),
+    Column("frozen_layers", _INT, "", "layers whose parameters ask for no gradient; null unless a stack"),
     Column(
         "layers_without_grad", _INT, "", "layers whose parameters have no gradient, though they ask for one"
     ),

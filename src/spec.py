@@ -19,37 +19,18 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from src.choices import NAME, ChoiceSpec
+from src.models import ModelSpec
 from src.optimizers import OPTIMIZERS, OptimizerSpec
 from src.rules import SpecError, check_fields, check_keys, key
 from src.schedulers import SCHEDULERS, SchedulerSpec
 
-DTYPES = ("float32", "bfloat16", "float16", "float64")
 BACKENDS = ("inductor", "cudagraphs", "aot_eager", "eager", "none")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 ARMS = ("eager", "compiled", "eager_best", "eager_after_compile")
 GRADS = ("fresh", "static")
-PARAM_GROUPS = ("one", "decay", "per_tensor")
 LOGS = ("recompiles", "graph_breaks", "output_code")
 LR_TYPES = ("float", "cpu_tensor", "cuda_tensor")
 OBJECTIVES = ("compiled_us", "eager_us", "speedup", "recompiles", "compile_s")
-
-
-@dataclass
-class ModelSpec:
-    """A stack of square linear layers; only its parameters matter to an optimizer step."""
-
-    name: str = key("name of the choice in conf/model", pattern=r"[A-Za-z0-9_.-]+")
-    width: int = key("rows and columns of each weight matrix", at_least=1, below=2**31)
-    depth: int = key("number of linear layers", at_least=1, below=2**31)
-    bias: bool = key("whether each layer also has a bias vector")
-    dtype: str = key("dtype of parameters and gradients", choices=DTYPES)
-    second_dtype: str | None = key("dtype of every second layer; null: the same", choices=DTYPES)
-    param_groups: str = key(
-        "parameter groups: one; weights, and vectors without weight decay; one per tensor",
-        choices=PARAM_GROUPS,
-    )
-    frozen_layers: int = key("first layers, which take no gradient (requires_grad false)", at_least=0)
-    layers_without_grad: int = key("layers after those, whose gradient is None", at_least=0)
 
 
 @dataclass
@@ -287,11 +268,7 @@ def _check_choice(path: str, chosen: ChoiceSpec, choices: Mapping[str, type[Choi
 
 def _check_model(spec: RunSpec) -> None:
     model, optimizer = spec.model, spec.optimizer
-    if model.frozen_layers + model.layers_without_grad >= model.depth:
-        raise SpecError(
-            f"model.frozen_layers and model.layers_without_grad must leave one of {model.depth} layers: "
-            f"got {model.frozen_layers} and {model.layers_without_grad}"
-        )
+    model.check("model")
     if model.param_groups == "decay" and "weight_decay" not in optimizer.keywords():
         told = ", set optimizer.arguments.weight_decay" if optimizer.torch_class is None else ""
         raise SpecError(

@@ -69,6 +69,13 @@ def row(**changes: Any) -> dict[str, Any]:
     return made | changes
 
 
+def of_model(name: str, parameters: int, **changes: Any) -> dict[str, Any]:
+    """Return a row of a published model, which has no width, depth or bias."""
+    null = dict.fromkeys(("width", "depth", "bias", "frozen_layers", "layers_without_grad"))
+    facts = {"model": name, "model_args": json.dumps({"shapes": name}), "parameters": parameters}
+    return row(**(null | facts | changes))
+
+
 def times(eager: float, compiled: float, margin: float = 0.01) -> dict[str, Any]:
     """Return the columns of both arms and of the speedup, with intervals of +-`margin`."""
     values = {"eager_us": eager, "compiled_us": compiled, "speedup": eager / compiled}

@@ -80,7 +80,7 @@ class TestMain:
             ("text", "Sweep new"),
             ("markdown", "## Sweep new"),
             ("latex", "% needs"),
-            ("csv", '"model","width"'),
+            ("csv", '"model","model_args","width"'),
             ("html", "<!DOCTYPE html>"),
         ],
     )
@@ -113,7 +113,12 @@ class TestMain:
 
     @pytest.mark.parametrize(
         ("kind", "start"),
-        [("text", "Why: "), ("markdown", "## Why: "), ("latex", "% needs"), ("csv", '"model","width"')],
+        [
+            ("text", "Why: "),
+            ("markdown", "## Why: "),
+            ("latex", "% needs"),
+            ("csv", '"model","model_args","width"'),
+        ],
     )
     def test_why(self, tmp_path, capsys, kind, start):
         """It is printed instead of the table, and written beside it."""

@@ -1,5 +1,6 @@
 """Every file of conf/ and experiments/ becomes a spec."""
 
+import math
 import re
 from functools import cache
 
@@ -8,12 +9,14 @@ from omegaconf import OmegaConf
 
 from src import paths
 from src.analysis import experiments
+from src.models import SHAPES
 from src.optimizers import OPTIMIZERS
 from src.schedulers import SCHEDULERS
 from src.spec import LR_TYPES
 from src.sweep import command_line
 from tests.specs import spec as spec_of
 
+ROOT = paths.project_root()
 CONF = paths.share_root() / "conf"
 CHOICES = [
     (group.name, file.stem)
@@ -21,6 +24,7 @@ CHOICES = [
     if group.is_dir() and group.name != "hydra"
     for file in sorted(group.glob("*.yaml"))
 ]
+STACKS = ("large", "medium", "small", "tiny", "tutorial")
 PRESETS = sorted(file.stem for file in (paths.share_root() / "experiments").glob("*.yaml"))
 PUBLISHED = ("compiling_optimizer", "lr_scheduler")
 FEWER = {"recompiles": ("optimizer=muon,sgd_momentum", "scheduler=plateau,sequential")}
@@ -78,8 +82,8 @@ class TestConf:
         assert type(made.scheduler) is SCHEDULERS[scheduler]
         assert made.compile.backend == backend
 
-    @pytest.mark.parametrize("name", [name for group, name in CHOICES if group == "model"])
-    def test_the_comment_of_a_model_has_its_true_size(self, name):
+    @pytest.mark.parametrize("name", STACKS)
+    def test_the_comment_of_a_stack_has_its_true_size(self, name):
         """`262,144 parameters in 4 tensors` is what the model has."""
         first = (CONF / "model" / f"{name}.yaml").read_text().splitlines()[0]
         told = re.match(r"# ([\d,]+) parameters in (\d+) tensors", first)
@@ -87,6 +91,26 @@ class TestConf:
         assert not model.bias
         assert int(told[1].replace(",", "")) == model.depth * model.width**2
         assert int(told[2]) == model.depth
+
+    @pytest.mark.parametrize("name", SHAPES)
+    def test_the_comment_of_a_published_model_has_its_true_size(self, name):
+        """`124,439,808 parameters in 148 tensors` is what its table has."""
+        first = (CONF / "model" / f"{name}.yaml").read_text().splitlines()[0]
+        told = re.match(r"# ([\d,]+) parameters in (\d+) tensors", first)
+        rows = (ROOT / "src" / "model_shapes" / f"{name}.csv").read_text().splitlines()[3:]
+        sizes = [math.prod(map(int, row.split(",")[1].split("x"))) for row in rows]
+        assert (int(told[1].replace(",", "")), int(told[2])) == (sum(sizes), len(sizes))
+
+    def test_every_model_is_of_a_kind(self):
+        """A stack, a published model, or one's own."""
+        assert {name for group, name in CHOICES if group == "model"} == {*STACKS, *SHAPES, "custom"}
+
+    @pytest.mark.parametrize("name", SHAPES)
+    def test_a_published_model_bears_the_name_of_its_table(self, name):
+        """In one group, so that every optimizer takes it."""
+        model = spec_of(f"model={name}").model
+        assert (model.shapes, model.param_groups) == (name, "one")
+        assert model.dtype == ("bfloat16" if name == "llama_1b" else "float32")
 
 
 class TestMeasure:

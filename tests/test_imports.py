@@ -73,11 +73,15 @@ ALLOWED = {
     "src.choices": (set(), ["src.rules"]),
     "src.optimizers": (set(), ["src.choices", "src.rules"]),
     "src.schedulers": (set(), ["src.choices", "src.rules"]),
+    "src.models": (set(), ["src.choices", "src.rules"]),
     "src.lr_functions": (set(), []),
-    "src.spec": ({"omegaconf"}, ["src.choices", "src.optimizers", "src.rules", "src.schedulers"]),
+    "src.spec": (
+        {"omegaconf"},
+        ["src.choices", "src.models", "src.optimizers", "src.rules", "src.schedulers"],
+    ),
     "src.exclusions": (
         {"packaging", "yaml"},
-        ["src.optimizers", "src.rules", "src.schedulers", "src.spec"],
+        ["src.models", "src.optimizers", "src.rules", "src.schedulers", "src.spec"],
     ),
     "src.vocabulary": (set(), []),
     "src.record": ({"pyarrow"}, ["src.vocabulary"]),

@@ -40,7 +40,8 @@ class Axis:
 def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
     """Return every axis with a label for each cell, in the order in which a table shows them."""
     workload: list[tuple[str, Label]] = [
-        *((name, _plain(name)) for name in ("model", "width", "depth", "bias", "dtype", *_LAYERS)),
+        ("model", _with_arguments(cells, "model")),
+        *((name, _plain(name)) for name in ("width", "depth", "bias", "dtype", *_LAYERS)),
         ("optimizer", _with_arguments(cells, "optimizer")),
         ("scheduler", _with_arguments(cells, "scheduler")),
         ("lr", _learning_rate),

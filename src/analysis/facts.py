@@ -17,7 +17,7 @@ CELL_AXES: tuple[str, ...] = tuple(name for name in record.AXES if name != "seed
 
 CELL_FACTS: tuple[str, ...] = (*CELL_AXES, *record.MACHINE_FACTS)
 
-JSON_AXES = ("optimizer_args", "scheduler_args")
+JSON_AXES = ("model_args", "optimizer_args", "scheduler_args")
 
 LATER_AXES: Mapping[str, Any] = {
     **{"param_groups": "one", "frozen_layers": 0, "layers_without_grad": 0},

@@ -5,10 +5,10 @@ Which table a reader gets is decided here, what is said about a cell in `doubts`
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from src.analysis import format as fmt
-from src.analysis.axes import USUAL, implied
+from src.analysis.axes import USUAL, Axis, implied
 from src.analysis.cells import Cell
 from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
 from src.analysis.doubts import doubts_of, intervals, retested, same_kernels, slower_than_best
@@ -115,14 +115,25 @@ def _models(summary: Summary) -> list[str]:
         parameters, tensors = summary.sizes[0]
         return [f"Workload: {parameters:,} parameters in {_counted(tensors, 'tensor')}."]
     followers = [axis for axis in summary.axes if axis.title in implied(summary.axes, "model")]
-    if not followers:
-        return []
     model = next(axis for axis in summary.axes if axis.title == "model")
     words = {
-        label: ", ".join(f"{axis.title}={axis.labels[i]}" for axis in followers)
-        for i, label in enumerate(model.labels)
+        label: ", ".join(_of_model(cell, followers, place))
+        for place, (label, cell) in enumerate(zip(model.labels, summary.cells, strict=True))
     }
-    return ["Models: " + "; ".join(f"{label} ({text})" for label, text in words.items()) + "."]
+    if not any(words.values()):
+        return []
+    told = (f"{label} ({text})" if text else label for label, text in words.items())
+    return ["Models: " + "; ".join(told) + "."]
+
+
+def _of_model(cell: Cell, followers: Sequence[Axis], place: int) -> Iterator[str]:
+    """Yield what a choice of model stands for: its number of parameters, unless it has a width."""
+    stack = cell.facts["width"] is not None
+    if not stack and cell.parameters is not None:
+        yield f"{cell.parameters:,} parameters"
+    for axis in followers:
+        if stack or axis.title not in ("width", "depth", "bias"):
+            yield f"{axis.title}={axis.labels[place]}"
 
 
 _EAGER = Column("eager", ("eager",), number=True)

@@ -5,7 +5,7 @@ The first process of a run does everything; those that repeat it only compile an
 
 import torch
 
-from src.bench import heap, hints, judge, machine, torch_private
+from src.bench import heap, hints, judge, machine, parameters, torch_private
 from src.bench.stages import Report, Run
 from src.spec import RunSpec
 from src.timings import Repeat
@@ -99,6 +99,8 @@ def _prepared(spec: RunSpec, report: Report, *, first: bool = True) -> Run:
     run = Run(spec, device, report, first=first)
     if first:
         run.tell({"device": device.type, "keep_memory": kept or None} | machine.facts(spec, device))
+        # Before it may be told that they are too large.
+        run.tell(parameters.counts(spec.model))
         run.tell({"exclusion": machine.known_exclusion(spec, device)})
         machine.check_can_run(spec, device)
     if spec.compile.logs:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import os
 import platform
 import socket
@@ -18,7 +17,7 @@ import psutil
 import torch
 
 from src import exclusions
-from src.bench import gpu_state, parameters, torch_private
+from src.bench import footprint, gpu_state, torch_private
 from src.bench.refusal import Excluded, Unsupported
 from src.spec import RunSpec
 
@@ -99,7 +98,7 @@ def check_can_run(spec: RunSpec, device: torch.device) -> None:
     if spec.lr_device == "cuda" and device.type != "cuda":
         raise Unsupported("lr_type=cuda_tensor: the parameters are on the CPU")
     _check_compiler(spec, device)
-    _check_memory(spec, device)
+    footprint.check(spec, free_bytes(device))
 
 
 def known_exclusion(spec: RunSpec, device: torch.device) -> str | None:
@@ -136,36 +135,6 @@ def _check_compiler(spec: RunSpec, device: torch.device) -> None:
         raise Unsupported(
             "torch.compile needs a C++ compiler on the CPU: none found (set CXX or install g++)"
         )
-
-
-def _check_memory(spec: RunSpec, device: torch.device) -> None:
-    """Refuse what cannot fit: parameters, gradients and states of all arms, without temporaries."""
-    arms = _arms_at_once(spec)
-    needed, available = arms * _arm_bytes(spec), free_bytes(device)
-    if needed > available:
-        raise Unsupported(
-            f"model={spec.model.name}: parameters, gradients and states of {arms} arms need "
-            f"{needed / 2**30:.1f} GiB, {available / 2**30:.1f} GiB are available"
-        )
-
-
-def _arms_at_once(spec: RunSpec) -> int:
-    """Return the largest number of arms that there are at one time.
-
-    A run without times has an eager and a compiled arm. One with times has two eager arms while it
-    compares: the one that it timed before it compiled, and one that took the steps of the trace. It lets
-    go of the latter before it makes the arms that are only timed.
-    """
-    return max(3, len(spec.measure.arms)) if spec.measure.timed else 2
-
-
-def _arm_bytes(spec: RunSpec) -> int:
-    """Return the size of an arm: all parameters, and gradients and states of those that are stepped."""
-    model = spec.model
-    without = model.frozen_layers + model.layers_without_grad
-    sizes = [(layer, math.prod(shape) * dtype.itemsize) for layer, shape, dtype in parameters.shapes(model)]
-    stepped = sum(size for layer, size in sizes if layer >= without)
-    return sum(size for _, size in sizes) + (1 + (spec.optimizer.full_size_states() or 0)) * stepped
 
 
 def free_bytes(device: torch.device) -> int:

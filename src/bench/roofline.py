@@ -8,7 +8,6 @@ attained       floor / time, the part of the time that the update's own traffic 
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -190,7 +189,7 @@ def launch_us(spec: RunSpec, device: torch.device, now: Clock) -> float | None:
     if spec.optimizer.needs_closure:
         return None
     try:
-        step = workload.build(replace(spec, model=replace(spec.model, width=1)), device).step
+        step = workload.build(spec, device, single=True).step
         for _ in range(WARM_UPS):
             step()
         return median(_seconds(step, now) for _ in range(LAUNCH_STEPS)) * 1e6

@@ -99,9 +99,7 @@ class Run:
 
     def build_eager(self) -> None:
         """Build the eager arm, which is there before anything is compiled."""
-        made = self._arms["eager"] = arms.eager(self.spec, self._device, self._now)
-        parameters = made.workload.parameters
-        self.tell({"parameters": sum(p.numel() for p in parameters), "tensors": len(parameters)})
+        self._arms["eager"] = arms.eager(self.spec, self._device, self._now)
 
     def time_before_compiling(self) -> None:
         """Warm up the eager arm and time some blocks of it.

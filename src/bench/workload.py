@@ -74,8 +74,10 @@ def _gradients(parameters: list[Parameter]) -> list[torch.Tensor]:
     return [p.grad for p in parameters if p.grad is not None]
 
 
-def build(spec: RunSpec, device: torch.device, *, reference: bool = False) -> Workload:
+def build(spec: RunSpec, device: torch.device, *, reference: bool = False, single: bool = False) -> Workload:
     """Build the objects of one arm on `device`, or those of the reference in float64.
+
+    With `single`, over as many parameters of one element in each dimension.
 
     The scheduler is attached before anything is compiled: it replaces `optimizer.step` by a
     wrapper of its own, and compiling first would hide that from torch.compile.
@@ -84,11 +86,11 @@ def build(spec: RunSpec, device: torch.device, *, reference: bool = False) -> Wo
         Unsupported: torch refuses the arguments.
         SpecError: a dotted path names nothing that can be used.
     """
-    parameters = tensors.make(spec, device, torch.float64 if reference else None)
+    parameters = tensors.make(spec, device, torch.float64 if reference else None, single=single)
     groups = tensors.groups(spec.model, parameters)
     optimizer = optimizers.make(spec, groups, reference=reference)
     scheduler = schedulers.make(spec.scheduler, optimizer)
-    kept = [g.clone() for g in _gradients(parameters)] if _writes_into_gradients(spec) else None
+    kept = [g.clone() for g in _gradients(parameters)] if writes_into_gradients(spec) else None
     return Workload(parameters, optimizer, scheduler, _step(spec, parameters, optimizer, scheduler), kept)
 
 
@@ -134,7 +136,7 @@ def _step_with_closure(
     return step
 
 
-def _writes_into_gradients(spec: RunSpec) -> bool:
+def writes_into_gradients(spec: RunSpec) -> bool:
     """Return whether a step may change the gradients: multi-tensor Nesterov SGD adds into them."""
     return spec.optimizer.torch_class == "SGD" and bool(getattr(spec.optimizer, "nesterov", False))
 

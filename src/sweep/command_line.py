@@ -28,10 +28,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from src import paths
+from src.models import MODELS
 from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
 from src.schedulers import SCHEDULERS
-from src.spec import CompileSpec, MeasureSpec, ModelSpec, RunSpec, from_config
+from src.spec import CompileSpec, MeasureSpec, RunSpec, from_config
 
 PRESETS = "experiments"
 """Config group of the presets, and their folder."""
@@ -83,7 +84,7 @@ def register() -> None:
     store = ConfigStore.instance()
     store.store(name="run_schema", node=RunSpec)
     schemas: dict[str, Mapping[str, type]] = {
-        "model": {"model": ModelSpec},
+        "model": MODELS,
         "compile": {"compile": CompileSpec},
         "measure": {"measure": MeasureSpec},
         "optimizer": OPTIMIZERS,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from src import provenance, record, store, verdicts, vocabulary
+from src.models import ModelSpec
 from src.spec import RunSpec
 from src.sweep import caches, isolate
 from src.timings import ProcessTimes, Repeat
@@ -19,6 +20,10 @@ _TAIL_BYTES = 8000
 
 _TOLD = {"Unsupported": "unsupported", "Excluded": "excluded", "SpecError": "failed"}
 """Exceptions of the run's process that say all there is to say, and the status of each."""
+
+
+_OF_A_STACK = ("width", "depth", "bias", "second_dtype", "frozen_layers", "layers_without_grad")
+"""Columns that a model of any other kind leaves null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +87,10 @@ def _identity(job: Job) -> dict[str, Any]:
         "stepsweep_version": provenance.stepsweep_version(),
         "stepsweep_commit": provenance.stepsweep_commit(),
         "model": spec.model.name,
-        "width": spec.model.width,
-        "depth": spec.model.depth,
-        "bias": spec.model.bias,
+        "model_args": _model_args(spec.model),
+        **{name: getattr(spec.model, name, None) for name in _OF_A_STACK},
         "dtype": spec.model.dtype,
-        "second_dtype": spec.model.second_dtype,
         "param_groups": spec.model.param_groups,
-        "frozen_layers": spec.model.frozen_layers,
-        "layers_without_grad": spec.model.layers_without_grad,
         "optimizer": spec.optimizer.name,
         "optimizer_args": json.dumps(spec.optimizer.described()),
         "scheduler": spec.scheduler.name,
@@ -110,6 +111,11 @@ def _identity(job: Job) -> dict[str, Any]:
         "measure": spec.measure.name,
         "gate_min_speedup": spec.gate.min_speedup,
     }
+
+
+def _model_args(model: ModelSpec) -> str | None:
+    described = model.described()
+    return None if described is None else json.dumps(described)
 
 
 def _measure(job: Job, found: "_Found") -> dict[str, Any]:

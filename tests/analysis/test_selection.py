@@ -118,7 +118,7 @@ class TestCondition:
         [
             ("optimizer", "must be AXIS=VALUE"),
             ("optimzer=adam", "no column 'optimzer', some are: optimizer"),
-            ("zzz=1", "some are: model, width"),
+            ("zzz=1", "some are: model, model_args, width"),
             ("width=wide", "must be a whole number or null, of 64 bits: got 'wide'"),
             ("bias=1", "must be true, false or null: got '1'"),
             ("speedup=2", "must be a column of text, whole numbers or true/false"),

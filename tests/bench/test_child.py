@@ -10,6 +10,7 @@ import torch
 from src import record, verdicts, vocabulary
 from src.bench import child, path, stages, torch_private
 from src.bench.refusal import Excluded, Unsupported
+from src.rules import SpecError
 from src.timings import Repeat
 from tests.specs import spec
 
@@ -515,6 +516,40 @@ class TestWithoutTimes:
         assert "lr_type=cpu_tensor" in row["hint"]
         assert len(set(row["lr_trajectory"])) == 12
         assert row["lr_equal"] is True
+
+
+class TestModels:
+    OWN = ("model=custom", "model._target_=tests.bench.modules.Net", "optimizer=adamw")
+
+    def test_a_module_of_ones_own_is_measured_whole(self):
+        """Timed, compared with the reference, explained; its frozen norm is left alone."""
+        overrides = ("measure.explain=true", "model.param_groups=decay", "model.arguments.frozen=true")
+        told = measured(*self.OWN, *overrides)
+        assert (told.facts["parameters"], told.facts["tensors"]) == (54, 4)
+        assert told.facts["parity"] == "passed"
+        assert told.facts["parity_compiled_error"] is not None
+        assert told.facts["recompiles"] == 0
+        assert told.facts["step_bytes"] == (16 + 30) * 4 * 7
+        assert told.facts["working_set_bytes"] == 54 * 4 + (16 + 30) * 4 * 3 + 2 * 4
+        assert told.facts["eager_peak_bytes"] is None or told.facts["eager_peak_bytes"] > 0
+
+    def test_inductor_compiles_the_step_of_one(self, cold_cache):
+        """Convolution, vectors and embedding in one graph, with the same result."""
+        facts = measured(*self.OWN, "compile=inductor", "measure.timed=false").facts
+        assert (facts["graphs"], facts["recompiles"], facts["parity"]) == (1, 0, "passed")
+
+    def test_a_target_of_no_use_is_told_before_anything_is_built(self):
+        """With the machine's facts."""
+        told = Reported("model=custom", "model._target_=tests.bench.modules.no_module")
+        with pytest.raises(SpecError, match=r"^model\._target_ must make an nn\.Module: "):
+            child.measure(told.spec, told)
+        assert told.stages == ["prepare"]
+        assert told.facts["torch_version"] == torch.__version__
+
+    def test_an_optimizer_of_matrices_refuses_vectors(self):
+        """What torch says, and the size that it found."""
+        with pytest.raises(Unsupported, match=r"^Muon refuses these arguments: Muon only supports 2D param"):
+            measured(*self.OWN, "optimizer=muon")
 
 
 class TestRandomSteps:

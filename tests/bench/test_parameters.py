@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from src.bench import parameters
-from src.spec import DTYPES
+from src.models import DTYPES
 from tests.specs import spec
 
 CPU = torch.device("cpu")
@@ -18,31 +18,19 @@ def tensors(*overrides):
     return [t for p in made(*overrides) for t in (p.detach(), p.grad)]
 
 
-def shapes(*overrides):
-    return [shape for _, shape, _ in parameters.shapes(spec("model=tiny", *overrides).model)]
-
-
-class TestShapes:
-    def test_are_those_of_a_stack_of_linear_layers(self):
-        """Layer by layer the weight, then the bias."""
-        layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
-        expected = [tuple(p.shape) for p in layers.parameters()]
-        assert shapes("model.width=8", "model.depth=2", "model.bias=true") == expected
-        assert shapes("model.width=8", "model.depth=3") == [(8, 8)] * 3
-
+class TestSize:
     def test_the_model_of_the_tutorial(self):
         """10 x 1024 x 1024: 10,485,760 parameters in 10 tensors."""
-        found = shapes("model=tutorial")
-        assert (len(found), sum(a * b for a, b in found)) == (10, 10_485_760)
+        expected = {"parameters": 10_485_760, "tensors": 10}
+        assert parameters.counts(spec("model=tutorial").model) == expected
 
-    def test_a_second_dtype_is_that_of_every_second_layer(self):
-        """Weight and bias of a layer have one dtype."""
-        overrides = ("model.depth=3", "model.bias=true", "model.second_dtype=bfloat16")
-        found = [
-            (layer, dtype) for layer, _, dtype in parameters.shapes(spec("model=tiny", *overrides).model)
-        ]
-        f, b = torch.float32, torch.bfloat16
-        assert found == [(0, f), (0, f), (1, b), (1, b), (2, f), (2, f)]
+    def test_more_than_a_row_can_hold_is_null(self):
+        """Of layers of almost 2**62 elements, one fits into 64 bits, four do not."""
+        for depth, tensors in ((1, 1), (4, 4)):
+            model = spec("model=tiny", f"model.width={2**31 - 1}", f"model.depth={depth}").model
+            elements = (2**31 - 1) ** 2 * depth
+            expected = elements if elements < 2**63 else None
+            assert parameters.counts(model) == {"parameters": expected, "tensors": tensors}
 
     def test_the_size_counts_each_dtype(self):
         """(64 + 8) x 4 bytes and (64 + 8) x 2 bytes."""
@@ -90,6 +78,29 @@ class TestNumbers:
         (weight,) = made("model.width=256", "model.depth=1")
         assert weight.std().item() == pytest.approx(1 / 16, rel=0.02)
         assert weight.grad.std().item() == pytest.approx(1, rel=0.02)
+
+    def test_of_a_stack_are_those_that_rows_were_measured_with(self):
+        """Drawn one after the other, divided by the root of the width: earlier rows stay comparable."""
+        generator = torch.Generator().manual_seed(0)
+        expected = []
+        for shape in [(8, 8), (8,), (8, 8), (8,)]:
+            values, gradient = (torch.randn(shape, generator=generator) for _ in range(2))
+            expected += [values * 8**-0.5, gradient]
+        assert all(map(torch.equal, tensors("model.bias=true"), expected))
+
+    def test_of_a_convolution_have_its_variance(self):
+        """1 / (64 x 3 x 3) of 64 channels and a kernel of 3 x 3."""
+        how = spec("model=resnet18")
+        found = {tuple(p.shape): p for p in parameters.make(how, CPU)}
+        assert found[64, 64, 3, 3].std().item() == pytest.approx(1 / 24, rel=0.02)
+        assert found[512, 512, 3, 3].grad.std().item() == pytest.approx(1, rel=0.02)
+
+    def test_are_made_of_one_element_where_only_their_number_counts(self):
+        """As many tensors of as many dimensions, with gradients."""
+        found = parameters.make(spec("model=resnet18"), CPU, single=True)
+        assert len(found) == 62
+        assert {p.numel() for p in found} == {p.grad.numel() for p in found} == {1}
+        assert [p.dim() for p in found[:3]] == [4, 1, 1]
 
 
 class TestGradients:
@@ -139,6 +150,18 @@ class TestGroups:
         """Without biases all parameters decay."""
         tensors, found = self.groups("model.param_groups=decay", "optimizer=adamw")
         assert found == [{"params": tensors}]
+
+    def test_of_vectors_alone_none_decays(self):
+        """There is no empty group of those that do."""
+        vectors = [torch.nn.Parameter(torch.ones(2))]
+        found = parameters.groups(spec("model.param_groups=decay", "optimizer=adamw").model, vectors)
+        assert found == [{"params": vectors, "weight_decay": 0.0}]
+
+    def test_of_a_published_model_biases_and_norms_do_not_decay(self):
+        """ResNet-18: 20 convolutions and the last layer decay, 40 of norms and a bias do not."""
+        how = spec("model=resnet18", "model.param_groups=decay", "optimizer=adamw")
+        decaying, others = parameters.groups(how.model, parameters.make(how, CPU, single=True))
+        assert (len(decaying["params"]), len(others["params"])) == (21, 41)
 
     def test_a_group_for_every_tensor(self):
         """In their order."""

@@ -18,7 +18,10 @@ from src.sweep import command_line
 from src.sweep.command_line import JobError, UsageError, check
 
 ROOT = Path(__file__).parents[2]
-MODELS = "Available options in 'model': large, medium, small, tiny, tutorial"
+MODELS = (
+    "Available options in 'model': bert_base, custom, gpt2, large, llama_1b, medium, resnet101, resnet18, "
+    "resnet50, small, tiny, tutorial, vit_b_16"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -223,7 +226,7 @@ class TestBrokenConf:
         [
             ("width: [1, 2\ndepth: 3\n", "tiny.yaml"),
             ("a:\tb: c\n", "tiny.yaml"),
-            ("defaults: [/schema/model@_here_: model, _self_]\nwidht: 3\n", "'widht' not in 'ModelSpec'"),
+            ("defaults: [/schema/model@_here_: model, _self_]\nwidht: 3\n", "'widht' not in 'StackSpec'"),
             ("defaults: [nope, _self_]\n", "Could not load 'model/nope'"),
         ],
         ids=["open bracket", "tab", "unknown key", "unknown default"],
@@ -275,8 +278,8 @@ SWEEPS = [
     (["seed=range(1,10,3)"], {}, 3),
     (["seed=sort(3,1,2)"], {}, 3),
     (["optimizer.lr=0.1,1e-3", "model=tiny", "compile=aot_eager,none"], {}, 4),
-    (["model=glob(*)"], {}, 5),
-    (["model=glob(*,exclude=t*)"], {}, 3),
+    (["model=glob(*,exclude=custom)"], {}, 12),
+    (["model=glob(*,exclude=[t*,custom,*_*])"], {}, 7),
     (["optimizer.betas=[0.9,0.99],[0.8,0.9]"], {}, 2),
     (["experiment.title='a b','c,d'"], {}, 2),
     (["+gate.min_speedup=1,2"], {}, 2),

@@ -293,6 +293,26 @@ class TestRow:
         assert json.loads(row["config"])["output_dir"] == str(tmp_path)
         assert json.loads(row["optimizer_args"])["lr"] == 0.01
 
+    @pytest.mark.parametrize(
+        ("overrides", "described"),
+        [
+            (["model=tiny"], None),
+            (["model=gpt2"], {"shapes": "gpt2"}),
+            (
+                ["model=custom", "model._target_=pkg.Net", "model.arguments.depth=3"],
+                {"_target_": "pkg.Net", "depth": 3},
+            ),
+        ],
+    )
+    def test_a_model_is_described_in_the_row(self, run, tmp_path, overrides, described):
+        """A stack by columns of its own, which are null for any other."""
+        run(Child(ENDINGS["ok"][0]), *overrides)
+        (row,) = rows(tmp_path)
+        assert (row["model_args"] and json.loads(row["model_args"])) == described
+        of_stack = ("width", "depth", "bias", "frozen_layers", "layers_without_grad")
+        assert [row[name] is None for name in of_stack] == [described is not None] * 5
+        assert (row["dtype"], row["param_groups"]) == ("float32", "one")
+
     def test_how_the_step_was_timed_is_in_the_row(self, run, tmp_path):
         """CPUs as a list that other tools read, gradients and caches as asked for."""
         how = ("cpus=[3,0]", "measure.grads=static", "measure.flush_cache=true")
