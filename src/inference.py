@@ -6,7 +6,7 @@ All on the logarithm, where a factor is a sum. Knows nothing of rows.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean, variance
+from statistics import NormalDist, fmean
 
 from src.stats import LEVEL, Interval, normal_quantile, t_quantile
 
@@ -37,8 +37,12 @@ def repeated(values: Sequence[float], shared: float) -> Estimate:
     Raises:
         ValueError: there are fewer than two values, or one that is not positive.
     """
+    if len(values) < 2:
+        raise ValueError("a spread needs at least two values")
     logs = [math.log(v) for v in values]
-    return Estimate(fmean(logs), variance(logs) / len(logs), len(logs) - 1, shared=shared)
+    mean = fmean(logs)
+    variance = math.fsum((log - mean) ** 2 for log in logs) / (len(logs) - 1)
+    return Estimate(mean, variance / len(logs), len(logs) - 1, shared=shared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class TestEstimate:
 
     def test_one_value_is_refused(self):
         """It says nothing about another."""
-        with pytest.raises(ValueError, match="at least two data points"):
+        with pytest.raises(ValueError, match="at least two values"):
             repeated([2.0], 0.0)
 
     def test_interval_of_a_sample_is_the_t_interval_widened_by_what_is_shared(self):

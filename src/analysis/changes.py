@@ -10,12 +10,12 @@ from typing import Any
 from src import inference
 from src.analysis import changes_estimates as estimates
 from src.analysis.axes import Axis, axes_of, implied
-from src.analysis.cells import OK, TRACED, Cell
+from src.analysis.cells import OK, TRACED, Cell, cells_of
 from src.analysis.changes_estimates import METRICS, Measured, Metric
 from src.analysis.changes_matching import MACHINE_AXES, common_without, differences, match, without_unknown
 from src.analysis.repeats import distinct
-from src.analysis.rows import Row
-from src.analysis.summary import Summary, summarize
+from src.analysis.rows import Row, Rows
+from src.analysis.summary import in_order
 from src.stats import LEVEL, Interval, geomean
 
 REGRESSION, IMPROVEMENT, NO_CHANGE, UNTESTED = "regression", "improvement", "no change", "untested"
@@ -57,6 +57,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two sets of rows."""
+
+    cells: tuple[Cell, ...]
+    rows: int
+    sweeps: tuple[str, ...]  # sweep ids, in order of appearance
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """One fact that is not the same on both sides."""
 
@@ -71,8 +80,8 @@ class Comparison:
     """All that is said about two sets of rows."""
 
     metric: Metric
-    base: Summary
-    new: Summary
+    base: Side
+    new: Side
     axes: tuple[str, ...]  # titles of the axes shown
     changes: tuple[Change, ...]  # matched cells in the order of the base
     vanished: tuple[tuple[str, Cell], ...]  # labels and cells of the base alone
@@ -114,7 +123,8 @@ def compare(
         MatchError: it is ambiguous which cells belong together.
     """
     of = METRICS[metric]
-    base, new = summarize(base_rows), summarize(new_rows)
+    base_rows, new_rows = Rows.of(base_rows), Rows.of(new_rows)
+    base, new = _side(base_rows), _side(new_rows)
     base_cells, new_cells, unknown = without_unknown(base.cells, new.cells, base_rows, new_rows)
     matching = match(base_cells, new_cells, ignored)
     axes, shown, label = _labels(base_cells, new_cells)
@@ -148,6 +158,11 @@ def compare(
         covered=covered,
         would_match={} if matching.pairs else common_without(base_cells, new_cells),
     )
+
+
+def _side(rows: Rows) -> Side:
+    cells, _ = in_order(cells_of(rows))
+    return Side(cells, len(rows), distinct(rows.column("sweep_id")))
 
 
 def _labels(
@@ -256,20 +271,11 @@ def _known(value: Any) -> tuple[Any, ...]:
     return () if value is None else (value,)
 
 
-def _differing_facts(base: Sequence[Row], new: Sequence[Row]) -> list[Difference]:
-    of_base, of_new = _facts(base), _facts(new)
-    return [
-        Difference(name, tuple(of_base[name]), tuple(of_new[name]), None)
-        for name in SIDE_FACTS
-        if of_base[name].keys() != of_new[name].keys()
-    ]
+def _differing_facts(base: Rows, new: Rows) -> list[Difference]:
+    found = [(name, _values(base, name), _values(new, name)) for name in SIDE_FACTS]
+    return [Difference(name, b, n, None) for name, b, n in found if set(b) != set(n)]
 
 
-def _facts(rows: Sequence[Row]) -> dict[str, dict[Any, None]]:
-    """Return the values of each of `SIDE_FACTS` in the rows, each once, without nulls."""
-    found: dict[str, dict[Any, None]] = {name: {} for name in SIDE_FACTS}
-    for row in rows:
-        for name, values in found.items():
-            if row[name] is not None:
-                values[row[name]] = None
-    return found
+def _values(rows: Rows, name: str) -> tuple[Any, ...]:
+    """Return the values of a column, each once, without null."""
+    return tuple(value for value in distinct(rows.column(name)) if value is not None)

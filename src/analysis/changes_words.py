@@ -8,10 +8,9 @@ from typing import Any
 from src.analysis import format as fmt
 from src.analysis.axes import USUAL
 from src.analysis.cells import OK, TRACED, Cell
-from src.analysis.changes import FAMILY, ORDER, Comparison, Difference
+from src.analysis.changes import FAMILY, ORDER, Comparison, Difference, Side
 from src.analysis.changes_estimates import PROCESS_SPREAD
 from src.analysis.changes_traces import recompiles_of, same_steps
-from src.analysis.summary import Summary
 
 
 def head(comparison: Comparison, filters: Sequence[str]) -> tuple[str, ...]:
@@ -36,10 +35,10 @@ def head(comparison: Comparison, filters: Sequence[str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _runs(summary: Summary) -> str:
-    outcomes = Counter(outcome for cell in summary.cells for outcome in cell.outcomes)
+def _runs(side: Side) -> str:
+    outcomes = Counter(outcome for cell in side.cells for outcome in cell.outcomes)
     counts = ", ".join(f"{n} {fmt.plain(kind).replace('_', ' ')}" for kind, n in outcomes.items())
-    return f"{_counted(summary.rows, 'run')} in {_counted(len(summary.cells), 'cell')} ({counts})"
+    return f"{_counted(side.rows, 'run')} in {_counted(len(side.cells), 'cell')} ({counts})"
 
 
 def _telling(title: str, value: str) -> bool:

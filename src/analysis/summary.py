@@ -47,10 +47,7 @@ def summarize(rows: Sequence[Row]) -> Summary:
     if not rows:
         raise ValueError("a summary needs at least one row")
     rows = Rows.of(rows)
-    cells = cells_of(rows)
-    axes = axes_of(cells)
-    order = _order(axes)
-    cells, axes = tuple(cells[i] for i in order), reordered(axes, order)
+    cells, axes = in_order(cells_of(rows))
     followers = {*implied(axes, "model"), *implied(axes, "device")}
     shown = tuple(axis for axis in axes if axis.varies and axis.title not in followers)
     experiment = experiment_of(rows)
@@ -66,6 +63,13 @@ def summarize(rows: Sequence[Row]) -> Summary:
         geomeans=geomeans_of(cells, axes),
         published=published_lines(experiment, cells, labels),
     )
+
+
+def in_order(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], tuple[Axis, ...]]:
+    """Return cells in the order in which a table has them, at least one, and every axis over them."""
+    axes = axes_of(cells)
+    order = _order(axes)
+    return tuple(cells[i] for i in order), reordered(axes, order)
 
 
 def cell_label(shown: Sequence[Axis], index: int) -> str:
