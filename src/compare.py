@@ -4,6 +4,7 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,16 +49,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return console.refuse(str(error))
     except OSError as error:
         return console.refuse(f"cannot read {error.filename}: {error.strerror or error}")
+    numbers = cache(lambda: to_table(compared))
     view = View(
         "comparison",
         cut(
-            document_of(compared, _filters(arguments)), arguments.lines, "comparison.csv, which --out writes"
+            document_of(compared, _filters(arguments), arguments.lines),
+            arguments.lines,
+            "comparison.csv, which --out writes",
         ),
-        lambda: spreadsheet.to_csv(to_table(compared)),
+        lambda: spreadsheet.to_csv(numbers()),
     )
     if arguments.out:
         try:
-            console.write(arguments.out, {"comparison.parquet": _parquet(compared)} | view.files())
+            console.write(arguments.out, {"comparison.parquet": _parquet(numbers())} | view.files())
         except OSError as error:
             return console.refuse(f"cannot write {arguments.out}: {error.strerror or error}")
     code = console.tell_unreadable(base.unreadable | new.unreadable)
@@ -96,9 +100,9 @@ def _filters(arguments: argparse.Namespace) -> list[str]:
     return [*arguments.where, *own]
 
 
-def _parquet(compared: Comparison) -> bytes:
+def _parquet(numbers: pa.Table) -> bytes:
     buffer = pa.BufferOutputStream()
-    pq.write_table(to_table(compared), buffer)
+    pq.write_table(numbers, buffer)
     content: bytes = buffer.getvalue().to_pybytes()
     return content
 
