@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -183,4 +182,4 @@ def _parquet(numbers: pa.Table) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    console.run(main)

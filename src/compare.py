@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -181,4 +180,4 @@ def _add_repeated(parser: argparse.ArgumentParser, name: str, metavar: str, word
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    console.run(main)

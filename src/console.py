@@ -1,14 +1,33 @@
 """What an entry says and writes: output, files, errors. Knows nothing of rows or tables."""
 
+import gc
 import os
 import secrets
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 OK, UNREADABLE, REFUSED = 0, 1, 2
 """Exit codes: all went well; a file could not be read, the rest did; the user's own mistake."""
+
+
+def run(main: Callable[[], int]) -> NoReturn:
+    """Run an entry as all that its process does, and leave with its exit code.
+
+    Without the collector of cyclic garbage: rows and cells are millions of objects and no cycles, of which it
+    finds nothing and takes a fifth of the time to do so.
+    """
+    gc.disable()
+    sys.exit(main())
+
+
+def escaped(text: str) -> str:
+    """Return `text` with what could steer a terminal written as an escape; lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def width() -> int:
@@ -35,8 +54,8 @@ def say(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Say on stderr, beside the output, what was done."""
-    print(text, file=sys.stderr)  # noqa: T201
+    """Say on stderr, beside the output, what was done. Names of files may be anyone's: they are escaped."""
+    print(escaped(text), file=sys.stderr)  # noqa: T201
 
 
 def tell_unreadable(unreadable: Mapping[Path, str]) -> int:

@@ -1,7 +1,6 @@
 """Write finished sweeps as one HTML page: `python -m src.report [PATH] -o report.html`. Loads no torch."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -98,4 +97,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    console.run(main)

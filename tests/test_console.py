@@ -40,10 +40,27 @@ class TestTelling:
         assert console.tell_unreadable({Path("a.parquet"): "not Parquet"}) == 1
         assert capsys.readouterr() == ("", "skipped a.parquet: not Parquet\n")
 
+    def test_what_could_steer_a_terminal_is_written_as_an_escape(self, capsys):
+        """A name of a file is anyone's; lines of a message stay lines."""
+        console.tell_unreadable({Path("a\x1b[2J\r\u202eb\udcff.parquet"): "not\x07 Parquet"})
+        console.refuse("no sweep \x1b]0;x\nthere are: b")
+        assert capsys.readouterr().err == (
+            "skipped a\\x1b[2J\\r\\u202eb\\udcff.parquet: not\\x07 Parquet\n"
+            "error: no sweep \\x1b]0;x\nthere are: b\n"
+        )
+
     def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(self, capsys):
         """Without a traceback."""
         assert console.refuse("x must be y: got z") == 2
         assert capsys.readouterr() == ("", "error: x must be y: got z\n")
+
+
+class TestRun:
+    def test_an_entry_ends_its_process_with_its_exit_code(self):
+        """What it makes has no cycles to look for."""
+        code = "import gc; from src import console; console.run(lambda: 3 if gc.isenabled() else 4)"
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+        assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 4)
 
 
 class TestSay:

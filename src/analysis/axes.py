@@ -36,9 +36,14 @@ class Axis:
     labels: tuple[str, ...]  # of each cell, in the order of the cells
 
     @cached_property
+    def values(self) -> tuple[str, ...]:
+        """Each label once, in the order of the cells."""
+        return tuple(dict.fromkeys(self.labels))
+
+    @property
     def varies(self) -> bool:
         """Whether two cells differ in it."""
-        return len(set(self.labels)) > 1
+        return len(self.values) > 1
 
 
 def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
