@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     path: Path = arguments.path or paths.output_dir() / "runs"
     try:
-        experiment = experiments.read(experiments.find(arguments.table)) if arguments.table else None
+        experiment = None if arguments.table is None else experiments.read(experiments.find(arguments.table))
         selection = _select(path, arguments, experiment)
         summary = summarize(selection.rows)
         numbers = to_table(summary)
@@ -114,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "path",
         nargs="?",
-        type=Path,
+        type=console.path,
         metavar="PATH",
         help="folder of runs, folder of one sweep, or one Parquet file (default: outputs/runs)",
     )
@@ -130,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--out",
-        type=Path,
+        type=console.path,
         metavar="DIR",
         help="folder of the files (default: summaries/SWEEP, or summaries/all, beside runs)",
     )
@@ -182,4 +183,4 @@ def _parquet(numbers: pa.Table) -> bytes:
 
 
 if __name__ == "__main__":
-    console.run(main)
+    sys.exit(console.run(main))

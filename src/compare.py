@@ -2,16 +2,16 @@
 
 import argparse
 import math
+import sys
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import console
 from src.analysis import changes_fail, spreadsheet
-from src.analysis.changes import Comparison, compare
+from src.analysis.changes import ROW_COLUMNS, Comparison, compare
 from src.analysis.changes_document import document_of
 from src.analysis.changes_estimates import METRICS
 from src.analysis.changes_matching import MatchError, ignored_axis
@@ -83,6 +83,7 @@ def _selected(arguments: argparse.Namespace, side: str) -> Selection:
             sweep=getattr(arguments, f"{side}_sweep"),
             everything=arguments.all,
             where=[condition(asked) for asked in (*arguments.where, *own)],
+            columns=ROW_COLUMNS,
         )
     except SelectionError as error:
         raise SelectionError(f"{side.upper()}: {error}") from error
@@ -107,9 +108,12 @@ def _parquet(numbers: pa.Table) -> bytes:
 
 
 def _effect(asked: str) -> float:
-    value = float(asked)
+    try:
+        value = float(asked)
+    except ValueError:
+        value = math.nan
     if not 0 <= value < math.inf:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"must be a part of one such as 0.02: got {asked!r}")
     return value
 
 
@@ -124,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     for side in ("base", "new"):
         parser.add_argument(
             side,
-            type=Path,
+            type=console.path,
             metavar=side.upper(),
             help="folder of runs, folder of one sweep, or one Parquet file",
         )
@@ -162,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--out",
-        type=Path,
+        type=console.path,
         metavar="DIR",
         help="write comparison.parquet, .csv, .md, .tex and .html here",
     )
@@ -180,4 +184,4 @@ def _add_repeated(parser: argparse.ArgumentParser, name: str, metavar: str, word
 
 
 if __name__ == "__main__":
-    console.run(main)
+    sys.exit(console.run(main))

@@ -1,6 +1,7 @@
 """Write finished sweeps as one HTML page: `python -m src.report [PATH] -o report.html`. Loads no torch."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,11 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     written = str(out)
     try:
         console.write(out.parent, {out.name: page.encode()})
-        if arguments.figures:
-            console.write(arguments.figures, figures)
-            written += f" and {len(figures)} figures in {arguments.figures}"
     except OSError as error:
-        return console.refuse(f"cannot write {error.filename or out}: {error.strerror or error}")
+        return console.refuse(f"cannot write {out}: {error.strerror or error}")
+    if arguments.figures:
+        try:
+            console.write(arguments.figures, figures)
+        except OSError as error:
+            return console.refuse(f"cannot write into {arguments.figures}: {error.strerror or error}")
+        written += f" and {len(figures)} figures in {arguments.figures}"
     code = console.tell_unreadable(selection.unreadable)
     console.tell(f"wrote {written}")
     return code
@@ -65,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "path",
         nargs="?",
-        type=Path,
+        type=console.path,
         metavar="PATH",
         help="folder of runs, folder of one sweep, or one Parquet file (default: outputs/runs)",
     )
@@ -82,13 +86,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-o",
         "--out",
-        type=Path,
+        type=console.path,
         metavar="FILE",
         help="the page (default: summaries/SWEEP/report.html, or summaries/all/report.html, beside runs)",
     )
     parser.add_argument(
         "--figures",
-        type=Path,
+        type=console.path,
         metavar="DIR",
         help="also write each chart into this folder as .png, .svg and .pdf, as wide as a column of a paper",
     )
@@ -97,4 +101,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    console.run(main)
+    sys.exit(console.run(main))

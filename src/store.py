@@ -7,8 +7,9 @@ file is imported, unpickled or executed.
 import os
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ _TOGETHER = 1000
 def _rows_of(path: Path, wanted: pa.Schema, lean: Callable[[pa.Table], pa.Table]) -> pa.Table | str:
     """Return the rows of a file, or why there are none to be had."""
     try:
-        with pq.ParquetFile(path) as file:
+        with _opened(path) as file:
             present = file.schema_arrow.names
             if not _SIGNS.issubset(present):
                 return "not a row file of stepsweep"
@@ -152,6 +153,19 @@ def _rows_of(path: Path, wanted: pa.Schema, lean: Callable[[pa.Table], pa.Table]
     except (pa.ArrowException, KeyError, ValueError) as error:
         return _first_line(error)
     return lean(conformed)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; Arrow takes no name that is not UTF-8, but what Python has opened."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        with path.open("rb") as source, pq.ParquetFile(source) as file:
+            yield file
+    else:
+        with pq.ParquetFile(path) as file:
+            yield file
 
 
 _SIGNS = frozenset(("schema_version", "run_key", "status"))

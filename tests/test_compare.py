@@ -126,7 +126,7 @@ class TestFailOn:
         [
             (["regression"], 1),
             (["regression:5%"], 1),
-            (["regression:20%"], 0),
+            (["regression:20%"], 1),  # one cell failed, and could not be tested
             (["recompiles"], 1),
             (["failed"], 1),
             (["vanished"], 0),
@@ -145,7 +145,11 @@ class TestFailOn:
         """For the log of a CI."""
         ran(base, new, "--fail-on", "regression:5%", "--fail-on", "failed")
         told = capsys.readouterr().err.splitlines()
-        assert told == ["failed on regression beyond 5 % in 1: adam", "failed on failed in 1: sgd"]
+        assert told == [
+            "failed on regression beyond 5 % in 1: adam",
+            "failed on regression: 1 could not be checked: sgd",
+            "failed on failed in 1: sgd",
+        ]
 
     def test_a_better_new_side_passes_all(self, base, capsys):
         """The same rows, with all conditions."""
@@ -156,6 +160,24 @@ class TestFailOn:
         ]
         assert ran(base, base, *options) == 0
         assert capsys.readouterr().err == ""
+
+
+class TestPaths:
+    @pytest.mark.parametrize("at", [0, 1])
+    def test_an_empty_path_is_a_mistake(self, base, capsys, at):
+        """A variable that is not set must not compare whatever lies in the current directory."""
+        paths = [str(base), str(base)]
+        paths[at] = ""
+        with pytest.raises(SystemExit) as ended:
+            compare.main(paths)
+        assert ended.value.code == 2
+        assert "must be a path: got an empty text" in capsys.readouterr().err
+
+    def test_a_least_effect_that_is_none_is_told_in_words(self, base, capsys):
+        """With what is meant."""
+        with pytest.raises(SystemExit):
+            compare.main([str(base), str(base), "--min-effect", "5%"])
+        assert "must be a part of one such as 0.02: got '5%'" in capsys.readouterr().err
 
 
 class TestErrors:

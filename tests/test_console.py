@@ -1,5 +1,7 @@
 """What an entry says and writes."""
 
+import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +34,45 @@ class TestWrite:
             console.write(tmp_path, {"x.csv": b"new"})
         assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("x.csv", b"old")]
 
+    def test_what_is_no_file_is_written_to_and_not_replaced(self, tmp_path):
+        """A pipe stays a pipe, as a device must stay a device."""
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        console.write(tmp_path, {"pipe": b"read"})
+        assert os.read(reader, 10) == b"read"
+        os.close(reader)
+        assert pipe.is_fifo()
+
+    def test_a_link_stays_one(self, tmp_path):
+        """What it leads to is written."""
+        (tmp_path / "there").mkdir()
+        (tmp_path / "x.csv").symlink_to(tmp_path / "there" / "real.csv")
+        console.write(tmp_path, {"x.csv": b"1"})
+        assert (tmp_path / "x.csv").is_symlink()
+        assert (tmp_path / "there" / "real.csv").read_bytes() == b"1"
+
+
+class TestRun:
+    def test_the_collector_of_cycles_rests_meanwhile(self):
+        """What an entry makes has none to look for; a program that calls it has its own back."""
+        assert gc.isenabled()
+        assert console.run(lambda: 3 if gc.isenabled() else 4) == 4
+        assert gc.isenabled()
+
+    def test_ctrl_c_ends_in_one_line(self, capsys):
+        """With the exit code that a shell gives it."""
+
+        def interrupted():
+            raise KeyboardInterrupt
+
+        assert console.run(interrupted) == 130
+        assert capsys.readouterr().err == "interrupted\n"
+
+    def test_otherwise_the_exit_code_is_that_of_the_entry(self):
+        """Whatever it is."""
+        assert console.run(lambda: 2) == 2
+
 
 class TestTelling:
     def test_unreadable_files_are_named_and_make_the_exit_code_1(self, capsys):
@@ -55,14 +96,6 @@ class TestTelling:
         assert capsys.readouterr() == ("", "error: x must be y: got z\n")
 
 
-class TestRun:
-    def test_an_entry_ends_its_process_with_its_exit_code(self):
-        """What it makes has no cycles to look for."""
-        code = "import gc; from src import console; console.run(lambda: 3 if gc.isenabled() else 4)"
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
-        assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 4)
-
-
 class TestSay:
     def run(self, shell, **environment):
         return subprocess.run(
@@ -84,3 +117,17 @@ class TestSay:
         code = "from src import console; console.say('a\\u4e2d\\n'); console.tell(str(console.unicode()))"
         done = self.run(f'{sys.executable} -c "{code}"', PYTHONIOENCODING="latin-1")
         assert (done.stdout, done.stderr, done.returncode) == (b"a\\u4e2d\n", b"False\n", 0)
+
+    def test_a_full_disk_is_told_in_one_line(self):
+        """The device that is always full."""
+        code = "from src import console; console.say('x')"
+        done = self.run(f'{sys.executable} -c "{code}" > /dev/full')
+        assert (done.stderr, done.returncode) == (
+            b"error: cannot write the output: No space left on device\n",
+            2,
+        )
+
+    def test_a_closed_output_is_no_error(self):
+        """Nobody wants to hear it."""
+        done = self.run(f"{sys.executable} -c \"from src import console; console.say('x')\" >&-")
+        assert (done.stderr, done.returncode) == (b"", 0)

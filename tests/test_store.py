@@ -156,3 +156,13 @@ class TestReadWithPandas:
         assert second["model"] == HOSTILE
         assert pd.isna(second["speedup"])
         assert set(frame["sweep"]) == {"first", "second"}
+
+
+class TestNames:
+    def test_a_file_whose_name_is_not_utf_8_is_read(self, tmp_path):
+        """As another system may have named it."""
+        file = store.write(tmp_path, row())
+        strange = file.with_name(os.fsdecode(b"caf\xe9.parquet"))
+        file.rename(strange)
+        table, unreadable = store.read([strange])
+        assert (len(table), unreadable) == (1, {})

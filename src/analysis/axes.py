@@ -155,6 +155,11 @@ def _differing_arguments(kinds: Collection[tuple[Any, Any]]) -> Callable[[tuple[
     return words
 
 
+def arguments_of(cell: Cell, axis: str) -> dict[str, Any]:
+    """Return the arguments of a cell's optimizer or scheduler, empty where they cannot be read."""
+    return _parsed(cell.facts[f"{axis}_args"])
+
+
 def _parsed(text: Any) -> dict[str, Any]:
     try:
         arguments = json.loads(text)
@@ -166,3 +171,13 @@ def _parsed(text: Any) -> dict[str, Any]:
 def reordered(axes: Sequence[Axis], order: Sequence[int]) -> tuple[Axis, ...]:
     """Return the axes of the cells in another order, which need no new labels."""
     return tuple(Axis(a.title, a.kind, tuple(map(a.labels.__getitem__, order))) for a in axes)
+
+
+def apart(keys: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return keys of which none is there twice: cells may differ in what their labels do not show."""
+    seen: dict[tuple[str, ...], int] = {}
+    result = []
+    for key in keys:
+        seen[key] = seen.get(key, 0) + 1
+        result.append(key if seen[key] == 1 else (*key[:-1], f"{key[-1]} [{seen[key]}]"))
+    return result

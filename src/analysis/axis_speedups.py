@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from src import stats
-from src.analysis.axes import Axis, implied
+from src.analysis.axes import Axis, apart, implied
 from src.analysis.summary import Summary
 from src.stats import Interval
 
@@ -78,7 +78,8 @@ def _shared(
         return {}
     places: dict[str, dict[tuple[str, ...], int]] = {}
     for label, indices in members.items():
-        usable = (i for i in indices if i in points and summary.cells[i].comparable)
-        places[label] = {tuple(other.labels[i] for other in others): i for i in usable}
+        usable = [i for i in indices if i in points and summary.cells[i].comparable]
+        keys = apart([(*(other.labels[i] for other in others), "") for i in usable])
+        places[label] = dict(zip(keys, usable, strict=True))
     common = set.intersection(*(set(place) for place in places.values()))
     return {label: [place[key] for key in place if key in common] for label, place in places.items()}

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from src import inference
+from src.analysis import cells, explanation
 from src.analysis import changes_estimates as estimates
 from src.analysis.axes import Axis, axes_of, implied
-from src.analysis.cells import OK, TRACED, Cell, cells_of
+from src.analysis.cells import OK, TRACED, Cell
 from src.analysis.changes_estimates import METRICS, Measured, Metric
 from src.analysis.changes_matching import MACHINE_AXES, common_without, differences, match, without_unknown
 from src.analysis.repeats import distinct
 from src.analysis.rows import Row, Rows
-from src.analysis.summary import in_order
+from src.analysis.summary import Summary, summarize
 from src.stats import LEVEL, Interval, geomean
 
 REGRESSION, IMPROVEMENT, NO_CHANGE, UNTESTED = "regression", "improvement", "no change", "untested"
@@ -31,6 +32,13 @@ SIDE_FACTS = (
     *("gpu_driver", "processes", "min_effect", "process_spread", "shared_spread", "trace_steps"),
 )
 """Columns that are no axes, and in which two sides may differ."""
+
+
+ROW_COLUMNS: tuple[str, ...] = tuple(
+    name for name in cells.ROW_COLUMNS if name not in explanation.COLUMNS or name.endswith("_host_us")
+)
+"""Columns of a row that a comparison reads: what explains a time is not compared, but for what enqueuing a
+step takes, which tells how far its time is that of the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +65,6 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One of the two sets of rows."""
-
-    cells: tuple[Cell, ...]
-    rows: int
-    sweeps: tuple[str, ...]  # sweep ids, in order of appearance
-
-
-@dataclass(frozen=True, slots=True)
 class Difference:
     """One fact that is not the same on both sides."""
 
@@ -80,8 +79,8 @@ class Comparison:
     """All that is said about two sets of rows."""
 
     metric: Metric
-    base: Side
-    new: Side
+    base: Summary
+    new: Summary
     axes: tuple[str, ...]  # titles of the axes shown
     changes: tuple[Change, ...]  # matched cells in the order of the base
     vanished: tuple[tuple[str, Cell], ...]  # labels and cells of the base alone
@@ -110,7 +109,7 @@ def compare(
     min_effect: float | None = None,
     ignored: Iterable[str] = (),
 ) -> Comparison:
-    """Return the comparison of two sets of rows, each with the columns `cells.ROW_COLUMNS`.
+    """Return the comparison of two sets of rows, each with the columns `ROW_COLUMNS`.
 
     Args:
         base_rows: at least one.
@@ -124,7 +123,7 @@ def compare(
     """
     of = METRICS[metric]
     base_rows, new_rows = Rows.of(base_rows), Rows.of(new_rows)
-    base, new = _side(base_rows), _side(new_rows)
+    base, new = summarize(base_rows), summarize(new_rows)
     base_cells, new_cells, unknown = without_unknown(base.cells, new.cells, base_rows, new_rows)
     matching = match(base_cells, new_cells, ignored)
     axes, shown, label = _labels(base_cells, new_cells)
@@ -158,11 +157,6 @@ def compare(
         covered=covered,
         would_match={} if matching.pairs else common_without(base_cells, new_cells),
     )
-
-
-def _side(rows: Rows) -> Side:
-    cells, _ = in_order(cells_of(rows))
-    return Side(cells, len(rows), distinct(rows.column("sweep_id")))
 
 
 def _labels(

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from src.analysis import format as fmt
 from src.analysis.cells import Cell
-from src.analysis.changes import IMPROVEMENT, ORDER, REGRESSION, UNTESTED, Change, Comparison, Side
+from src.analysis.changes import IMPROVEMENT, ORDER, REGRESSION, UNTESTED, Change, Comparison
 from src.analysis.changes_estimates import METRICS, Measured, Metric, measured
 from src.analysis.changes_traces import WHAT, recompiles_of, states_of
 from src.analysis.changes_words import head, remarks
 from src.analysis.document import Column, Document, Entry, Footnotes, Grid, Line
 from src.analysis.doubts import warnings_of
+from src.analysis.summary import Summary
 from src.stats import Interval
 
 _WORDS_WIDTH = 24  # of a cause in a narrow table
@@ -59,7 +60,7 @@ def percent(interval: Interval) -> Entry:
     return (center, f"[{', '.join(map(signed, ends))}]") if ends else (center,)
 
 
-def _sweeps(side: Side) -> str:
+def _sweeps(side: Summary) -> str:
     if len(side.sweeps) > 1:
         return f"{len(side.sweeps)} sweeps"
     return f"sweep {fmt.shorten(str(side.sweeps[0]), 60)}"

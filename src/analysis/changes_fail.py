@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from src.analysis import format as fmt
+from src.analysis.cells import OK
 from src.analysis.changes import REGRESSION, Comparison
-from src.analysis.changes_traces import good, recompiles_of
+from src.analysis.changes_traces import good, recompiles_of, same_steps
 
 CONDITIONS = ("regression", "regression:PERCENT%", "recompiles", "failed", "vanished")
 
@@ -45,17 +46,21 @@ def condition(text: str) -> Condition:
 def failures(comparison: Comparison, conditions: Sequence[Condition]) -> list[str]:
     """Return a sentence for each condition that is met, with the cells that meet it.
 
-    A comparison in which no cell could be tested meets `regression`: a check that cannot be made must
-    not pass.
+    A check that cannot be made must not pass: of a regression where the base has the metric and no test
+    could be made, of recompiles where they were not counted, or over other steps.
     """
     sentences = []
     for asked in conditions:
-        if asked.kind == "regression" and not comparison.tested:
-            sentences.append(f"{asked.kind}: no cell could be tested")
         cells = [label or "the only cell" for label in _FOUND[asked.kind](comparison, asked)]
         if cells:
             limit = f" beyond {100 * asked.beyond:g} %" if asked.beyond else ""
             sentences.append(f"{asked.kind}{limit} in {len(cells)}: {fmt.listed(cells)}")
+        unchecked = _UNCHECKED[asked.kind](comparison) if asked.kind in _UNCHECKED else []
+        if asked.kind == "regression" and not comparison.tested:
+            sentences.append(f"{asked.kind}: no cell could be tested")
+        elif unchecked:
+            told = fmt.listed([label or "the only cell" for label in unchecked])
+            sentences.append(f"{asked.kind}: {len(unchecked)} could not be checked: {told}")
     return sentences
 
 
@@ -73,7 +78,26 @@ def _recompiles(comparison: Comparison, _: Condition) -> list[str]:
 
 
 def _failed(comparison: Comparison, _: Condition) -> list[str]:
-    return [", ".join(c.labels) for c in comparison.changes if good(c.base_cell) and not good(c.new_cell)]
+    """Return the cells that were measured well and are no longer: also those without the times they had."""
+    return [
+        ", ".join(c.labels)
+        for c in comparison.changes
+        if (good(c.base_cell) and not good(c.new_cell))
+        or (OK in c.base_cell.outcomes and OK not in c.new_cell.outcomes)
+    ]
+
+
+def _untested(comparison: Comparison) -> list[str]:
+    return [", ".join(c.labels) for c in comparison.changes if c.p is None and c.base is not None]
+
+
+def _uncounted(comparison: Comparison) -> list[str]:
+    return [
+        ", ".join(c.labels)
+        for c in comparison.changes
+        if c.base_cell.trace.recompiles is not None
+        and (c.new_cell.trace.recompiles is None or not same_steps(c.base_cell, c.new_cell))
+    ]
 
 
 def _vanished(comparison: Comparison, _: Condition) -> list[str]:
@@ -85,4 +109,9 @@ _FOUND: Mapping[str, Callable[[Comparison, Condition], list[str]]] = {
     "recompiles": _recompiles,
     "failed": _failed,
     "vanished": _vanished,
+}
+
+_UNCHECKED: Mapping[str, Callable[[Comparison], list[str]]] = {
+    "regression": _untested,
+    "recompiles": _uncounted,
 }

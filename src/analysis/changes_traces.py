@@ -96,8 +96,8 @@ def _commonest(trace: Trace, other: Trace) -> str | None:
 
 
 def _outcomes(cell: Cell) -> str:
-    """Return what became of the runs: one word, or each with its number; all good ones are `ok`."""
-    counts = Counter(OK if outcome in _GOOD else outcome for outcome in cell.outcomes)
+    """Return what became of the runs: one word, or each with its number."""
+    counts = Counter(cell.outcomes)
     if len(counts) == 1:
         return _words(list(counts))
     return ", ".join(f"{_words([kind])} {n}" for kind, n in counts.items())

@@ -8,9 +8,10 @@ from typing import Any
 from src.analysis import format as fmt
 from src.analysis.axes import USUAL
 from src.analysis.cells import OK, TRACED, Cell
-from src.analysis.changes import FAMILY, ORDER, Comparison, Difference, Side
+from src.analysis.changes import FAMILY, ORDER, Comparison, Difference
 from src.analysis.changes_estimates import PROCESS_SPREAD
 from src.analysis.changes_traces import recompiles_of, same_steps
+from src.analysis.summary import Summary
 
 
 def head(comparison: Comparison, filters: Sequence[str]) -> tuple[str, ...]:
@@ -35,7 +36,7 @@ def head(comparison: Comparison, filters: Sequence[str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _runs(side: Side) -> str:
+def _runs(side: Summary) -> str:
     outcomes = Counter(outcome for cell in side.cells for outcome in cell.outcomes)
     counts = ", ".join(f"{n} {fmt.plain(kind).replace('_', ' ')}" for kind, n in outcomes.items())
     return f"{_counted(side.rows, 'run')} in {_counted(len(side.cells), 'cell')} ({counts})"

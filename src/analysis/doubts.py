@@ -54,7 +54,7 @@ def intervals(summary: Summary) -> list[str]:
     """
     kinds: dict[str, list[str]] = {}
     for index, cell in enumerate(summary.cells):
-        if cell.outcomes.count(OK) == 1 and cell.processes:
+        if cell.outcomes.count(OK) == 1:
             kinds.setdefault(_interval(cell), []).append(cell_label(summary.shown, index))
     if len(kinds) == 1:
         return [f"{kind}." for kind in kinds]
@@ -62,7 +62,9 @@ def intervals(summary: Summary) -> list[str]:
 
 
 def _interval(cell: Cell) -> str:
-    (processes,) = cell.processes
+    processes = max(
+        cell.processes, default=1
+    )  # rows of schema versions 1 and 2 are of one, and do not say so
     if processes > 1:
         return (
             f"Intervals over {processes} fresh processes, those of speedups widened by what all share "

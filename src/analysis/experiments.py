@@ -7,6 +7,7 @@ another file, so that plain YAML says all of it. What is wrong is told by file a
 import difflib
 import math
 import re
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ MIXED = ("split", "refuse")
 
 _KEYS = ("rows", "columns", "cells", "where", "sort", "intervals", "mixed")
 _WORDS = ("label", "hardware", "source")
+_WITH_ARGUMENTS = ("optimizer.", "scheduler.")  # as optimizer.foreach: an argument, also one no label shows
 
 
 class ExperimentError(ValueError):
@@ -79,7 +81,8 @@ def find(name: str) -> Path:
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
         if not Path(name).is_file():
-            raise ExperimentError(f"no such file: {name}")
+            what = "not a file" if Path(name).exists() else "no such file"
+            raise ExperimentError(f"{what}: {name}")
         return Path(name)
     folders = [Path("experiments"), paths.share_root() / "experiments"]
     known = {file.stem: file for folder in reversed(folders) for file in sorted(folder.glob("*.yaml"))}
@@ -95,16 +98,12 @@ def read(file: Path) -> Experiment:
         ExperimentError: the file is no YAML, has no table, or a key breaks a rule.
         OSError: it cannot be read.
     """
-    import yaml  # noqa: PLC0415 - not needed for a table without a file
-
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ExperimentError(f"{file}: {' '.join(str(error).split())}") from None
+    content = _loaded(file)
     preset = content.get("experiment") if isinstance(content, dict) else None
     if not isinstance(preset, dict):
         raise ExperimentError(f"{file}: experiment must be a mapping that has table: got {_short(preset)}")
     where = f"{file}: experiment"
+    _only_known(where, preset, ("name", "title", "table", "published"))
     return Experiment(
         file=file,
         name=_text(where, preset, "name"),
@@ -114,12 +113,36 @@ def read(file: Path) -> Experiment:
     )
 
 
+def _loaded(file: Path) -> Any:
+    """Return what a YAML file holds. A key that is there twice is a mistake, of which YAML takes the last."""
+    import yaml  # noqa: PLC0415 - not needed for a table without a file
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            twice = next((key for key in keys if keys.count(key) > 1), None)
+            if twice is not None:
+                raise ExperimentError(f"{file}: {_short(twice)} must be there once: got it twice")
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(file.read_text(encoding="utf-8"), Loader)  # noqa: S506 - a safe loader, but for twins
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise ExperimentError(f"{file}: {' '.join(str(error).split())}") from None
+
+
+def _only_known(where: str, mapping: Mapping[Any, Any], known: Sequence[str]) -> None:
+    for key in mapping:
+        if key not in known:
+            raise ExperimentError(f"{where}.{key} is not a key{_near(key, known)}")
+
+
 def _table(where: str, table: Any) -> TableSpec:
     if not isinstance(table, dict) or not table:
-        raise ExperimentError(f"{where} must say what the table has, such as cells: [eager_us]: got {table}")
-    for key in table:
-        if key not in _KEYS:
-            raise ExperimentError(f"{where}.{key} is not a key{_near(key, _KEYS)}")
+        raise ExperimentError(
+            f"{where} must say what the table has, such as cells: [eager_us]: got {_short(table)}"
+        )
+    _only_known(where, table, _KEYS)
     axes = axis_titles()
     rows = tuple(_one_of(f"{where}.rows", name, axes) for name in _list(table, "rows"))
     columns = table.get("columns")
@@ -182,7 +205,8 @@ def _reference(where: str, entry: Any) -> Reference:
     if not isinstance(at, dict):
         raise ExperimentError(f"{where}.at must be a mapping of axes to values: got {_short(at)}")
     for axis in at:
-        _one_of(f"{where}.at", axis, axis_titles())
+        if not (isinstance(axis, str) and axis.startswith(_WITH_ARGUMENTS)):
+            _one_of(f"{where}.at", axis, axis_titles())
     numbers = {}
     for name, value in entry.items():
         if name in (*_WORDS, "at"):
@@ -197,9 +221,14 @@ def _reference(where: str, entry: Any) -> Reference:
 
 
 def _number(where: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ExperimentError(f"{where} must be a number of at least 0, or null: got {_short(value)}")
-    return float(value)
+    if not isinstance(value, bool) and isinstance(value, int | float):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number) and number >= 0:
+            return number
+    raise ExperimentError(f"{where} must be a number of at least 0, or null: got {_short(value)}")
 
 
 def _text(where: str, mapping: Mapping[str, Any], key: str) -> str | None:
@@ -218,7 +247,10 @@ def _near(name: Any, known: Iterable[str]) -> str:
 
 
 def _short(value: Any) -> str:
-    return re.sub(r"\s+", " ", repr(value))[:80]
+    try:
+        return re.sub(r"\s+", " ", reprlib.repr(value))[:80]  # not `repr`: aliases make a small file huge
+    except ValueError:  # a whole number of thousands of digits
+        return f"a number too long to be shown ({type(value).__name__})"
 
 
 def rows_of(

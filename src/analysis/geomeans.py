@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from src import stats
 from src.analysis import format as fmt
-from src.analysis.axes import Axis, implied
+from src.analysis.axes import Axis, apart, implied
 from src.analysis.cells import Cell
 from src.stats import Interval
 
@@ -118,7 +118,8 @@ def _split(indices: Sequence[int], axes: Sequence[Axis], kind: str) -> dict[tupl
 
 def _workloads(indices: Sequence[int], axes: Sequence[Axis]) -> list[tuple[tuple[str, ...], int]]:
     of_kind = [axis for axis in axes if axis.kind == "workload"]
-    return [(tuple(axis.labels[index] for axis in of_kind), index) for index in indices]
+    keys = apart([tuple(axis.labels[index] for axis in of_kind) for index in indices])
+    return list(zip(keys, indices, strict=True))
 
 
 def _labels(axes: Sequence[Axis], kind: str) -> Callable[[tuple[str, ...]], str]:

@@ -143,9 +143,9 @@ def _pieces(name: str) -> tuple[str, ...]:
     """Return a name in lines of about `_TITLE_WIDTH`, cut after what parts its words."""
     pieces = [""]
     word = ""
-    for character, following in zip(name, [*name[1:], ""], strict=True):
+    for place, character in enumerate(name, 1):
         word += character
-        if character in "_(, " or not following:
+        if character in "_(, " or place == len(name):
             if pieces[-1] and len(pieces[-1] + word.rstrip()) > _TITLE_WIDTH:
                 pieces.append("")
             pieces[-1] += word

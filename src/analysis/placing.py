@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from src.analysis import format as fmt
-from src.analysis.axes import Axis, implied
+from src.analysis.axes import Axis, arguments_of, implied
 from src.analysis.cells import Cell
 from src.analysis.contents import CONTENTS, QUOTIENTS, Number
 from src.analysis.experiments import PARAMETERS, Experiment, Reference, TableSpec
@@ -226,11 +226,20 @@ def _fitting(summary: Summary, reference: Reference) -> list[int]:
     cells = range(len(summary.cells))
     if not reference.at:
         return [0] if len(cells) == 1 else []  # it says nothing about which of several
-    sides = [(_side(summary, title), fmt.value(wanted), wanted) for title, wanted in reference.at.items()]
+    arguments = [(*name.split(".", 1), wanted) for name, wanted in reference.at.items() if "." in name]
+    sides = [
+        (_side(summary, title), fmt.value(wanted), wanted)
+        for title, wanted in reference.at.items()
+        if "." not in title
+    ]
     return [
         i
         for i in cells
         if all(label == side.labels[i] or wanted == side.values[i] for side, label, wanted in sides)
+        and all(
+            fmt.value(arguments_of(summary.cells[i], axis).get(name)) == fmt.value(wanted)
+            for axis, name, wanted in arguments
+        )
     ]
 
 

@@ -83,9 +83,9 @@ def select(
     if not len(table):
         bad = "".join(f"\n{fmt.plain(f'{file}: {why}')}" for file, why in unreadable.items())
         raise SelectionError(f"no rows in {path}{bad}")
-    table = _with_later_axes(table)
+    table = _with_later_axes(_quantities(table))
     chosen = np.ones(len(table), dtype=bool) if everything else _of_one_sweep(table, sweep)
-    kept = np.flatnonzero(chosen & _meets(table, where))
+    kept = _each_once(table, np.flatnonzero(chosen & _meets(table, where)))
     if not len(kept):
         raise SelectionError(_nothing_met(table.filter(pa.array(chosen)), where))
     return Selection(Rows(table, _in_order(table, kept)), unreadable)
@@ -116,6 +116,44 @@ def _without(experiment: str, table: pa.Table, path: Path, files: Sequence[Path]
     return f"{path} has no row of the experiment {experiment}\nthere are rows of: {fmt.listed(others, 10)}"
 
 
+def _each_once(table: pa.Table, places: Any) -> Any:
+    """Return the places of rows without those that are there twice, as in a file that was copied.
+
+    Counted twice, one run would look like two that agree.
+    """
+    names = ["sweep_id", "run_key", "job", "started_at"]
+    if len(table.group_by(names).aggregate([])) == len(table):
+        return places
+    keys = [table.column(name).to_pylist() for name in names]
+    first: dict[tuple[Any, ...], int] = {}
+    kept = []
+    for place in places.tolist():
+        earlier = first.setdefault(tuple(key[place] for key in keys), place)
+        if earlier == place or table.slice(place, 1) != table.slice(earlier, 1):
+            kept.append(place)
+    return np.array(kept, dtype=np.int64)
+
+
+BEYOND = 1e30
+"""No quantity of a row is as large, or as near to zero, but for zero itself: not in us, bytes or GB/s."""
+
+
+def _quantities(table: pa.Table) -> pa.Table:
+    """Return the rows with null for numbers that are none: NaN, infinite, or beyond all that is measured.
+
+    One of them in one row would be in every mean and on every scale.
+    """
+    for index, field in enumerate(table.schema):
+        if field.type != pa.float64():
+            continue
+        column = table.column(index)
+        size = pc.abs(column)
+        sound = pc.or_(pc.equal(size, 0), pc.and_(pc.less(size, BEYOND), pc.greater(size, 1 / BEYOND)))
+        if pc.all(sound).as_py() is False:
+            table = table.set_column(index, field, pc.if_else(sound, column, None))
+    return table
+
+
 def _with_one_config(table: pa.Table) -> pa.Table:
     """Return the rows of one file with one configuration for each experiment of a sweep.
 
@@ -136,7 +174,7 @@ def _with_one_config(table: pa.Table) -> pa.Table:
     return table.set_column(table.schema.get_field_index("config"), table.schema.field("config"), config)
 
 
-_OF_ORDER = ("sweep_id", "job", "started_at")
+_OF_ORDER = ("sweep_id", "job", "started_at", "run_key")
 
 
 def _with_later_axes(table: pa.Table) -> pa.Table:
@@ -186,9 +224,10 @@ def _parsed(text: str, kind: pa.DataType, value: str) -> Any:
         return value.lower() == "true"
     if kind == pa.int64():
         try:
-            return int(value)
-        except ValueError:
-            raise SelectionError(f"--where {text}: must be a whole number or null: got {value!r}") from None
+            return pa.scalar(int(value), pa.int64()).as_py()
+        except (ValueError, OverflowError):
+            rule = "must be a whole number or null, of 64 bits"
+            raise SelectionError(f"--where {text}: {rule}: got {fmt.shorten(value, 40)!r}") from None
     return value
 
 

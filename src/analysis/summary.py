@@ -5,27 +5,42 @@ Numbers only; how they read is decided in `grid`. Knows nothing of files.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from src.analysis.axes import Axis, axes_of, implied, reordered
 from src.analysis.cells import Cell, cells_of
 from src.analysis.geomeans import Geomean, geomeans_of
-from src.analysis.published import Line, experiment_of, published_lines
+from src.analysis.published import Experiment, Line, experiment_of, published_lines
 from src.analysis.rows import Row, Rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Summary:
-    """All that is said about a set of rows."""
+    """All that is said about a set of rows. What takes long and not all need is found when asked for."""
 
-    title: str | None  # of the experiment, None when the rows are not of one
+    experiment: Experiment
     sweeps: tuple[str, ...]  # sweep ids, in order of appearance
     cells: tuple[Cell, ...]
     axes: tuple[Axis, ...]  # every axis; labels in the order of the cells
     shown: tuple[Axis, ...]  # axes that vary and do not follow from another
     constant: tuple[tuple[str, str], ...]  # title and value of each axis that does not vary
     sizes: tuple[tuple[int, int], ...]  # parameter elements and tensors, of each size of workload
-    geomeans: tuple[Geomean, ...]
-    published: tuple[Line, ...]
+
+    @property
+    def title(self) -> str | None:
+        """The title of the experiment, None when the rows are not of one."""
+        return self.experiment.title
+
+    @cached_property
+    def geomeans(self) -> tuple[Geomean, ...]:
+        """The geomean of each way of compiling, or why there is none."""
+        return geomeans_of(self.cells, self.axes)
+
+    @cached_property
+    def published(self) -> tuple[Line, ...]:
+        """Published values, and measured ones by each method."""
+        labels = [cell_label(self.shown, index) for index in range(len(self.cells))]
+        return published_lines(self.experiment, self.cells, labels)
 
     @property
     def rows(self) -> int:
@@ -47,29 +62,21 @@ def summarize(rows: Sequence[Row]) -> Summary:
     if not rows:
         raise ValueError("a summary needs at least one row")
     rows = Rows.of(rows)
-    cells, axes = in_order(cells_of(rows))
+    cells = cells_of(rows)
+    axes = axes_of(cells)
+    order = _order(axes)
+    cells, axes = tuple(cells[i] for i in order), reordered(axes, order)
     followers = {*implied(axes, "model"), *implied(axes, "device")}
     shown = tuple(axis for axis in axes if axis.varies and axis.title not in followers)
-    experiment = experiment_of(rows)
-    labels = [cell_label(shown, index) for index in range(len(cells))]
     return Summary(
-        title=experiment.title,
+        experiment=experiment_of(rows),
         sweeps=tuple(dict.fromkeys(rows.column("sweep_id"))),
         cells=cells,
         axes=axes,
         shown=shown,
         constant=tuple((axis.title, axis.labels[0]) for axis in axes if not axis.varies),
         sizes=_sizes(rows),
-        geomeans=geomeans_of(cells, axes),
-        published=published_lines(experiment, cells, labels),
     )
-
-
-def in_order(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], tuple[Axis, ...]]:
-    """Return cells in the order in which a table has them, at least one, and every axis over them."""
-    axes = axes_of(cells)
-    order = _order(axes)
-    return tuple(cells[i] for i in order), reordered(axes, order)
 
 
 def cell_label(shown: Sequence[Axis], index: int) -> str:

@@ -17,6 +17,7 @@ from src.analysis.doubts import warnings_of
 from src.analysis.explanation import ArmFacts, Explanation
 from src.analysis.facts import CELL_FACTS
 from src.analysis.grid import selection_head, title_of
+from src.analysis.repeats import distinct
 from src.analysis.summary import Summary, cell_label
 from src.stats import Interval
 
@@ -201,7 +202,7 @@ def _columns(arms: Sequence[_Arm]) -> list[tuple[Column, Callable[[_Arm], Entry]
         (_number("CPU", "us"), lambda arm: (fmt.significant(arm.facts.cpu_us),)),
         (
             Column("bound", ("bound",), number=False),
-            lambda arm: (" or ".join(arm.facts.bounds) or fmt.NONE,),
+            lambda arm: (" or ".join(map(fmt.plain, arm.facts.bounds)) or fmt.NONE,),
         ),
         (_number("attained", "%"), lambda arm: (fmt.percent(arm.facts.attained),)),
         (_number("peak", unit), peak),
@@ -214,10 +215,10 @@ def _number(*title: str) -> Column:
 
 def _left_out(summary: Summary) -> list[str]:
     """Return a sentence on the cells that have no line."""
+    left = [(i, cell) for i, cell in enumerate(summary.cells) if not any(_arms(i, cell))]
     words = [
-        f"{cell_label(summary.shown, index) or 'this one'} ({', '.join(dict.fromkeys(cell.outcomes))})"
-        for index, cell in enumerate(summary.cells)
-        if not any(_arms(index, cell))
+        f"{cell_label(summary.shown, i) or 'this one'} ({', '.join(map(fmt.plain, distinct(cell.outcomes)))})"
+        for i, cell in left
     ]
     return [f"Without a time that can be used: {fmt.listed(words)}."] if words else []
 

@@ -200,11 +200,12 @@ class TestTraces:
             ("graphs", "1", "3", ""),
         ]
 
-    def test_a_traced_run_is_as_good_as_a_timed_one(self):
-        """What was asked for is no failure."""
-        assert (
-            states_of(*self.found(timed(2.0), traced(compiled_path=None, eager_path=None, parity=None))) == []
-        )
+    def test_a_run_without_the_times_that_there_were_is_told(self):
+        """It ended well, and says less."""
+        cells = self.found(timed(2.0), traced(compiled_path=None, eager_path=None, parity=None))
+        (state,) = states_of(*cells)
+        assert (state.what, state.base, state.new) == ("status", "ok", "traced")
+        assert good(cells[1])
 
     def test_runs_of_a_cell_that_ended_differently(self):
         """Each outcome with its number."""
@@ -253,6 +254,25 @@ class TestFailures:
     def test_a_regression_that_cannot_be_looked_for_is_taken_for_one(self):
         """A check that cannot be made must not pass."""
         assert self.met("regression", [traced()], [traced()]) == ["regression: no cell could be tested"]
+
+    def test_a_cell_that_lost_its_times_meets_regression_and_failed(self):
+        """Traced alone, or not timed: nothing can be said of it."""
+        both = {"optimizer": "sgd", "job": 1}
+        base, new = [timed(2.0), timed(2.0, **both)], [timed(2.0), traced(**both)]
+        assert self.met("regression", base, new) == ["regression: 1 could not be checked: sgd, default"]
+        assert self.met("failed", base, new) == ["failed in 1: sgd, default"]
+        assert self.met("failed", [traced()], [traced()]) == []
+
+    def test_a_cell_of_which_no_run_is_left_has_failed_even_where_some_had_before(self):
+        """One of two crashed in the base, both in the new one."""
+        base = [timed(2.0), bad("failed", "OOM", seed=1)]
+        new = [bad("failed", "OOM"), bad("failed", "OOM", seed=1)]
+        assert len(self.met("failed", base, new)) == 1
+
+    def test_recompiles_over_other_steps_cannot_be_compared(self):
+        """Twelve steps have more than five."""
+        base, new = [traced(trace_steps=5)], [traced(trace_steps=12, recompiles=4)]
+        assert self.met("recompiles", base, new) == ["recompiles: 1 could not be checked: the only cell"]
 
     def test_recompiles_that_became_more(self):
         """Not those that became fewer."""

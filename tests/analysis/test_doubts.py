@@ -111,9 +111,13 @@ class TestIntervals:
         sentences = intervals(summarize([row(processes=3), row(optimizer="sgd", processes=1)]))
         assert [sentence.rpartition(" (")[2] for sentence in sentences] == ["adam).", "sgd)."]
 
-    def test_is_silent_on_rows_that_do_not_say_and_on_cells_of_several_rows(self):
+    def test_rows_that_do_not_say_are_of_one_process(self):
+        """Those of schema versions 1 and 2."""
+        said = ["Intervals of one process: they lack the spread over processes."]
+        assert intervals(summarize([row(), row(optimizer="sgd", processes=None)])) == said
+
+    def test_is_silent_on_cells_of_several_rows(self):
         """The head of the table tells of intervals over rows."""
-        assert intervals(summarize([row(), row(optimizer="sgd", processes=None)])) == []
         assert intervals(summarize([row(processes=1), row(processes=1, seed=1)])) == []
 
 

@@ -37,6 +37,39 @@ def read(tmp_path):
     return read
 
 
+class TestBroken:
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("experiment: {title: 2024-13-45, table: {cells: [speedup]}}", "month must be in 1..12"),
+            ("experiment: {title: 2024-01-02 25:61:61, table: {cells: [speedup]}}", "hour must be in 0..23"),
+            (
+                f"experiment: {{title: {'9' * 5000}, table: {{cells: [speedup]}}}}",
+                "integer string conversion",
+            ),
+            ("experiment: {table: {cells: [speedup], cells: [eager_us]}}", "'cells' must be there once"),
+            (
+                "experiment: {titel: T, table: {cells: [speedup]}}",
+                "experiment.titel is not a key, near it: title",
+            ),
+            (
+                f"experiment: {{table: {{cells: [speedup]}}, published: [{{speedup: 1{'0' * 400}}}]}}",
+                "published[0].speedup must be a number of at least 0, or null",
+            ),
+        ],
+    )
+    def test_what_yaml_itself_trips_over_is_told_like_any_mistake(self, read, text, said):
+        """Dates and numbers that there are not, and keys that are there twice or by another name."""
+        with pytest.raises(ExperimentError, match=re.escape(said)):
+            read(text)
+
+    def test_a_folder_is_no_file(self, tmp_path):
+        """Whatever its name ends with."""
+        (tmp_path / "x.yaml").mkdir()
+        with pytest.raises(ExperimentError, match="not a file"):
+            experiments.find(str(tmp_path / "x.yaml"))
+
+
 class TestRead:
     def test_what_is_not_said_has_a_default(self, read):
         """Contents alone make a table."""
@@ -145,8 +178,10 @@ class TestFind:
             experiments.find("lr_type")
         assert "compiling_optimizer" in str(caught.value)
 
-    def test_an_unknown_path_is_told(self):
+    def test_an_unknown_path_is_told(self, tmp_path, monkeypatch):
         """A name that leads out of the folder is a path, and is not there."""
+        (tmp_path / "here").mkdir()
+        monkeypatch.chdir(tmp_path / "here")
         with pytest.raises(ExperimentError, match=r"no such file: \.\./x"):
             experiments.find("../x")
 

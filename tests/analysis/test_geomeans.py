@@ -129,3 +129,18 @@ class TestShared:
         rows = [row(job=n, width=n + 1, shared_spread=None) for n in range(4)]
         (result,) = geomeans(*rows)
         assert math.log(result.speedup.high / 2) == pytest.approx(math.log(1.01) / 2)
+
+
+class TestEqualLabels:
+    def test_cells_that_their_labels_do_not_tell_apart_all_count(self):
+        """By hand: the geometric mean of 2, 4, 1 and 1 is 8 ** (1 / 4)."""
+        arguments = ('{"x": 1}', '{"x": "1"}')
+        rows = [
+            cell(optimizer, "default", speedup, optimizer_args=args, job=n)
+            for n, (optimizer, args, speedup) in enumerate(
+                [("adam", arguments[0], 2), ("adam", arguments[1], 4), ("sgd", "{}", 1), ("muon", "{}", 1)]
+            )
+        ]
+        (result,) = geomeans(*rows)
+        assert (result.covered, result.total) == (4, 4)
+        assert result.speedup.center == pytest.approx(8**0.25)

@@ -124,3 +124,11 @@ class TestFormats:
         assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
         lines = [line for line in latex.to_latex(document).splitlines() if line.endswith("\\\\")]
         assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {3}
+
+
+class TestEmptyNames:
+    def test_a_name_of_nothing_is_a_column_all_the_same(self):
+        """A row may hold any text."""
+        rows = [traced(), traced(job=1, scheduler=""), traced(job=2, optimizer="sgd")]
+        document = matrix.matrix_of(summarize(rows))
+        assert "" in [column.title for column in document.grids[0].columns]

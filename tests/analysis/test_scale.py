@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from src import aggregate, compare, record, store
-from src.analysis import changes_document, changes_table
+from src import aggregate, compare, record, store, vocabulary
+from src.analysis import changes_document, changes_table, explanation
 from src.analysis.cells import ROW_COLUMNS
 from src.analysis.changes import compare as compare_rows
+from src.analysis.changes_estimates import METRICS
 from src.analysis.charts import charts_of
 from src.analysis.contents import CONTENTS
 from src.analysis.cut import cut
@@ -177,10 +178,9 @@ class TestWork:
         for name in ("geomeans_of", "published_lines"):
             monkeypatch.setattr(f"src.analysis.summary.{name}", lambda *_, name=name: made.append(name) or ())
         rows = Rows(synthetic.rows(20, seeds=1))
-        summarize(rows)
-        assert made == ["geomeans_of", "published_lines"]
-        compare_rows(rows, rows)
-        assert len(made) == 2
+        compared = compare_rows(rows, rows)
+        assert made == []
+        assert (compared.base.geomeans, compared.base.published, len(made)) == ((), (), 2)
 
     def test_the_lines_that_a_comparison_does_not_show_are_not_made(self):
         """The traces are looked at in any case."""
@@ -252,6 +252,16 @@ class TestTwentyThousandRows:
 
 
 class TestComparison:
+    @pytest.mark.parametrize("metric", METRICS)
+    def test_reads_no_column_that_explains_a_time(self, tmp_path, opened, capsys, metric):
+        """But for what enqueuing a step takes, which says how much a time moves."""
+        synthetic.write(tmp_path, synthetic.rows(40, seeds=2))
+        sides = [str(tmp_path / "runs")] * 2
+        assert compare.main([*sides, "--all", "--metric", metric, "--out", str(tmp_path)]) == 0
+        capsys.readouterr()
+        hosts = {f"{arm}_host_us" for arm in vocabulary.TIMED_ARMS}
+        assert set().union(*opened[1]) & set(explanation.COLUMNS) == hosts
+
     def test_has_no_more_lines_than_are_read(self, tmp_path, capsys):
         """Of 40 cells on both sides three; all are in the file."""
         for side, torch in (("base", "2.13.0"), ("new", "2.13.1")):

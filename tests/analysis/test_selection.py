@@ -119,7 +119,7 @@ class TestCondition:
             ("optimizer", "must be AXIS=VALUE"),
             ("optimzer=adam", "no column 'optimzer', some are: optimizer"),
             ("zzz=1", "some are: model, width"),
-            ("width=wide", "must be a whole number or null: got 'wide'"),
+            ("width=wide", "must be a whole number or null, of 64 bits: got 'wide'"),
             ("bias=1", "must be true, false or null: got '1'"),
             ("speedup=2", "must be a column of text, whole numbers or true/false"),
         ],
@@ -135,3 +135,50 @@ class TestCondition:
         types = {column.name: column.type for column in record.COLUMNS}
         for name in record.AXES:
             assert condition(f"{name}={examples[types[name]]}").column == name
+
+
+class TestQuantities:
+    @pytest.mark.parametrize("absurd", [float("nan"), float("inf"), -float("inf"), 1e300, 5e-324, -1e31])
+    def test_a_number_that_nothing_measures_is_none(self, tmp_path, absurd):
+        """One such row would be in every mean, and on every scale of a chart."""
+        store.write(tmp_path, row(speedup=absurd, eager_us_low=absurd))
+        store.write(tmp_path, row(job=1, optimizer="sgd"))
+        rows = select(tmp_path / "runs", everything=True).rows
+        assert [r["speedup"] for r in rows] == [None, 2.0]
+        assert rows[0]["eager_us_low"] is None
+
+    @pytest.mark.parametrize("absurd", [float("nan"), float("inf"), 1e300, 5e-324, 0.0, -1.0])
+    def test_a_row_with_one_in_every_number_breaks_nothing(self, tmp_path, absurd, capsys):
+        """Neither the table, nor why, nor the page."""
+        from src import aggregate, report
+
+        numbers = {c.name: absurd for c in record.COLUMNS if c.type == pa.float64()}
+        store.write(tmp_path, row(**numbers))
+        store.write(tmp_path, row(job=1, optimizer="sgd"))
+        runs = str(tmp_path / "runs")
+        assert aggregate.main([runs, "--all", "--out", str(tmp_path / "a")]) == 0
+        assert aggregate.main([runs, "--all", "--out", str(tmp_path / "b"), "--table", "adam_sizes"]) in (
+            0,
+            2,
+        )
+        assert report.main([runs, "--all", "-o", str(tmp_path / "r.html")]) == 0
+        assert "nan" not in capsys.readouterr().out.lower().split()
+
+
+class TestTwice:
+    def test_a_row_that_is_there_twice_counts_once(self, tmp_path):
+        """A copied file is no second run."""
+        file = store.write(tmp_path, row())
+        (file.parent / "copy.parquet").write_bytes(file.read_bytes())
+        assert len(select(tmp_path / "runs", everything=True).rows) == 1
+
+    def test_rows_that_differ_in_anything_are_two(self, tmp_path):
+        """Whatever their names say."""
+        store.write(tmp_path, row())
+        store.write(tmp_path, row(compiled_us=119.0))
+        assert len(select(tmp_path / "runs", everything=True).rows) == 2
+
+    def test_a_number_too_large_for_its_column_is_told(self):
+        """It can be in no row."""
+        with pytest.raises(SelectionError, match="must be a whole number or null, of 64 bits"):
+            condition("seed=99999999999999999999")
