@@ -4,11 +4,12 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
+from functools import cache
 
 from src import arguments as options
 from src import console
 from src.analysis import changes_fail, spreadsheet
-from src.analysis.changes import Comparison, compare
+from src.analysis.changes import ROW_COLUMNS, Comparison, compare
 from src.analysis.changes_document import document_of
 from src.analysis.changes_estimates import METRICS
 from src.analysis.changes_matching import MatchError, ignored_axis
@@ -45,19 +46,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return console.refuse(str(error))
     except OSError as error:
         return console.refuse(f"cannot read {error.filename}: {error.strerror or error}")
+    numbers = cache(lambda: to_table(compared))
     view = View(
         "comparison",
         cut(
-            document_of(compared, _filters(arguments)), arguments.lines, "comparison.csv, which --out writes"
+            document_of(compared, _filters(arguments), arguments.lines),
+            arguments.lines,
+            "comparison.csv, which --out writes",
         ),
-        lambda: spreadsheet.to_csv(to_table(compared)),
+        lambda: spreadsheet.to_csv(numbers()),
     )
     if arguments.out:
         try:
-            console.write(
-                arguments.out,
-                {"comparison.parquet": spreadsheet.to_parquet(to_table(compared))} | view.files(),
-            )
+            parquet = spreadsheet.to_parquet(numbers())
+            console.write(arguments.out, {"comparison.parquet": parquet} | view.files())
         except OSError as error:
             return console.refuse(f"cannot write {arguments.out}: {error.strerror or error}")
     code = console.tell_unreadable(base.unreadable | new.unreadable)
@@ -80,6 +82,7 @@ def _selected(arguments: argparse.Namespace, side: str) -> Selection:
             sweep=getattr(arguments, f"{side}_sweep"),
             everything=arguments.all,
             where=[condition(asked) for asked in (*arguments.where, *own)],
+            columns=ROW_COLUMNS,
         )
     except SelectionError as error:
         raise SelectionError(f"{side.upper()}: {error}") from error

@@ -1,6 +1,7 @@
 """What an entry says and writes: output, files, errors. Knows nothing of rows or tables."""
 
 import argparse
+import gc
 import os
 import secrets
 import shutil
@@ -13,12 +14,28 @@ OK, UNREADABLE, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def run(main: Callable[[], int]) -> int:
-    """Return what an entry returns; Ctrl-C ends it in one line."""
+    """Return what an entry returns; Ctrl-C ends it in one line.
+
+    The collector of cyclic garbage rests: rows and cells are millions of objects and no cycles, of which it
+    finds nothing and takes a fifth of the time to do so.
+    """
+    collects = gc.isenabled()
+    gc.disable()
     try:
         return main()
     except KeyboardInterrupt:
         tell("interrupted")
         return INTERRUPTED
+    finally:
+        if collects:
+            gc.enable()
+
+
+def escaped(text: str) -> str:
+    """Return `text` with what could steer a terminal written as an escape; lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def width() -> int:
@@ -70,7 +87,7 @@ def _silence() -> None:
 
 def tell(text: str) -> None:
     """Say on stderr what was done, beside the output. What could steer a terminal is written as an escape."""
-    print("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), file=sys.stderr)  # noqa: T201
+    print(escaped(text), file=sys.stderr)  # noqa: T201
 
 
 def tell_unreadable(unreadable: Mapping[Path, str]) -> int:

@@ -1,5 +1,6 @@
 """What an entry says and writes."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -53,6 +54,12 @@ class TestWrite:
 
 
 class TestRun:
+    def test_the_collector_of_cycles_rests_meanwhile(self):
+        """What an entry makes has none to look for; a program that calls it has its own back."""
+        assert gc.isenabled()
+        assert console.run(lambda: 3 if gc.isenabled() else 4) == 4
+        assert gc.isenabled()
+
     def test_ctrl_c_ends_in_one_line(self, capsys):
         """With the exit code that a shell gives it."""
 
@@ -68,16 +75,20 @@ class TestRun:
 
 
 class TestTelling:
-    def test_what_could_steer_a_terminal_is_written_as_an_escape(self, capsys):
-        """A name of a file may hold anything."""
-        console.tell_unreadable({Path("a\x1b[2J.parquet"): "no"})
-        assert capsys.readouterr().err == "skipped a\\x1b[2J.parquet: no\n"
-
     def test_unreadable_files_are_named_and_make_the_exit_code_1(self, capsys):
         """Those that could be read are summarised all the same."""
         assert console.tell_unreadable({}) == 0
         assert console.tell_unreadable({Path("a.parquet"): "not Parquet"}) == 1
         assert capsys.readouterr() == ("", "skipped a.parquet: not Parquet\n")
+
+    def test_what_could_steer_a_terminal_is_written_as_an_escape(self, capsys):
+        """A name of a file is anyone's; lines of a message stay lines."""
+        console.tell_unreadable({Path("a\x1b[2J\r\u202eb\udcff.parquet"): "not\x07 Parquet"})
+        console.refuse("no sweep \x1b]0;x\nthere are: b")
+        assert capsys.readouterr().err == (
+            "skipped a\\x1b[2J\\r\\u202eb\\udcff.parquet: not\\x07 Parquet\n"
+            "error: no sweep \\x1b]0;x\nthere are: b\n"
+        )
 
     def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(self, capsys):
         """Without a traceback."""

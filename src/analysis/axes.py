@@ -6,16 +6,20 @@ learning rate with the device of its tensor, and so on. Raw JSON never reaches a
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from src.analysis import format as fmt
 from src.analysis.cells import Cell
-from src.analysis.facts import LATER_AXES
+from src.analysis.facts import LATER_AXES, columns_of
 
-Label = Callable[[Cell], str]
+Columns = Mapping[str, Sequence[Any]]
+"""Facts of all cells."""
+
+Labels = Callable[[Columns], tuple[str, ...]]
+"""What gives each cell its label on an axis."""
 
 _LAYERS = ("second_dtype", "param_groups", "frozen_layers", "layers_without_grad")
 
@@ -32,29 +36,33 @@ class Axis:
     labels: tuple[str, ...]  # of each cell, in the order of the cells
 
     @cached_property
+    def values(self) -> tuple[str, ...]:
+        """Each label once, in the order of the cells."""
+        return tuple(dict.fromkeys(self.labels))
+
+    @property
     def varies(self) -> bool:
         """Whether two cells differ in it."""
-        return len(set(self.labels)) > 1
+        return len(self.values) > 1
 
 
 def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
     """Return every axis with a label for each cell, in the order in which a table shows them."""
-    workload: list[tuple[str, Label]] = [
-        ("model", _with_arguments(cells, "model")),
+    workload: list[tuple[str, Labels]] = [
+        ("model", _with_arguments("model")),
         *((name, _plain(name)) for name in ("width", "depth", "bias", "dtype", *_LAYERS)),
-        ("optimizer", _with_arguments(cells, "optimizer")),
-        ("scheduler", _with_arguments(cells, "scheduler")),
-        ("lr", _learning_rate),
+        *((name, _with_arguments(name)) for name in ("optimizer", "scheduler")),
+        ("lr", _learning_rates),
     ]
-    compiling: list[tuple[str, Label]] = [
+    compiling: list[tuple[str, Labels]] = [
         (name, _plain(f"compile_{name}")) for name in ("backend", "mode", "fullgraph", "dynamic", "cache")
     ]
-    rest: list[tuple[str, Label]] = [
+    rest: list[tuple[str, Labels]] = [
         *((name, _plain(name)) for name in ("device", "threads")),
         ("pinned_cpus", _pinned),
         *((name, _plain(name)) for name in ("grads", "flush_cache", "keep_memory", "measure")),
     ]
-    machine: list[tuple[str, Label]] = [
+    machine: list[tuple[str, Labels]] = [
         ("host", _plain("hostname", "-")),
         ("cpu", _plain("cpu", "-")),
         ("gpu", _plain("gpu", "-")),
@@ -62,11 +70,8 @@ def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
         ("cuda", _plain("cuda_version", "-")),
     ]
     kinds = (("workload", workload), ("compile", compiling), ("workload", rest), ("machine", machine))
-    return tuple(
-        Axis(title, kind, tuple(label(cell) for cell in cells))
-        for kind, group in kinds
-        for title, label in group
-    )
+    columns = columns_of(cell.facts for cell in cells)
+    return tuple(Axis(title, kind, labels(columns)) for kind, group in kinds for title, labels in group)
 
 
 def implied(axes: Sequence[Axis], title: str) -> tuple[str, ...]:
@@ -90,37 +95,47 @@ def implied(axes: Sequence[Axis], title: str) -> tuple[str, ...]:
     )
 
 
-def _plain(column: str, none: str = "null") -> Label:
-    known: dict[tuple[type, Any], str] = {}
-
-    def label(cell: Cell) -> str:
-        raw = cell.facts[column]
-        key = (type(raw), raw)  # 1 and true are equal, and read differently
-        if key not in known:
-            known[key] = none if raw is None else fmt.value(raw)
-        return known[key]
-
-    return label
+def _worded(values: Sequence[Any], words: Callable[[Any], str]) -> tuple[str, ...]:
+    """Return the words for each value, which are made once for equal ones."""
+    kinds = list(zip(map(type, values), values, strict=True))  # 1 and true are equal, and read differently
+    known = {kind: words(kind[1]) for kind in set(kinds)}
+    return tuple(map(known.__getitem__, kinds))
 
 
-def _pinned(cell: Cell) -> str:
+def _plain(column: str, none: str = "null") -> Labels:
+    return lambda columns: _worded(columns[column], lambda raw: none if raw is None else fmt.value(raw))
+
+
+def _pinned(columns: Columns) -> tuple[str, ...]:
     """Return the CPUs in brackets, as on the command line: a list of labels has commas of its own."""
-    cpus = cell.facts["pinned_cpus"]
-    return "null" if cpus is None else f"[{fmt.value(cpus)}]"
+    return _worded(columns["pinned_cpus"], lambda cpus: "null" if cpus is None else f"[{fmt.value(cpus)}]")
 
 
-def _learning_rate(cell: Cell) -> str:
-    if cell.facts["lr_as_tensor"] is None:
+def _learning_rates(columns: Columns) -> tuple[str, ...]:
+    return _worded(list(zip(columns["lr_as_tensor"], columns["lr_device"], strict=True)), _learning_rate)
+
+
+def _learning_rate(lr: tuple[bool | None, str | None]) -> str:
+    as_tensor, device = lr
+    if as_tensor is None:
         return "null"
-    if not cell.facts["lr_as_tensor"]:
+    if not as_tensor:
         return "float"
-    device = cell.facts["lr_device"]
     return f"{fmt.plain(device)} tensor" if device else "tensor"
 
 
-def _with_arguments(cells: Sequence[Cell], axis: str) -> Label:
-    """Return a label such as `adam(foreach=true)`: the arguments that differ for that choice."""
-    kinds = {(cell.facts[axis], cell.facts[f"{axis}_args"]) for cell in cells}
+def _with_arguments(axis: str) -> Labels:
+    """Return labels such as `adam(foreach=true)`: the arguments that differ for that choice."""
+
+    def labels(columns: Columns) -> tuple[str, ...]:
+        kinds = list(zip(columns[axis], columns[f"{axis}_args"], strict=True))
+        return _worded(kinds, _differing_arguments(set(kinds)))
+
+    return labels
+
+
+def _differing_arguments(kinds: Collection[tuple[Any, Any]]) -> Callable[[tuple[Any, Any]], str]:
+    """Return what words a choice with those arguments in which it differs among `kinds`."""
     arguments = {kind: _parsed(kind[1]) for kind in kinds}
     names: dict[Any, set[str]] = defaultdict(set)
     for (choice, _), given in arguments.items():
@@ -138,8 +153,7 @@ def _with_arguments(cells: Sequence[Cell], axis: str) -> Label:
         ]
         return fmt.value(kind[0]) + (f"({', '.join(shown)})" if shown else "")
 
-    labels = {kind: words(kind) for kind in kinds}
-    return lambda cell: labels[cell.facts[axis], cell.facts[f"{axis}_args"]]
+    return words
 
 
 def arguments_of(cell: Cell, axis: str) -> dict[str, Any]:
@@ -157,7 +171,7 @@ def _parsed(text: Any) -> dict[str, Any]:
 
 def reordered(axes: Sequence[Axis], order: Sequence[int]) -> tuple[Axis, ...]:
     """Return the axes of the cells in another order, which need no new labels."""
-    return tuple(Axis(a.title, a.kind, tuple(a.labels[i] for i in order)) for a in axes)
+    return tuple(Axis(a.title, a.kind, tuple(map(a.labels.__getitem__, order))) for a in axes)
 
 
 def apart(keys: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

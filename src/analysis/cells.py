@@ -184,6 +184,10 @@ class Cell:
         """What explains the times."""
         return explanation.explanation(self._groups.timed, self._group, self.known)
 
+    def explains(self, column: str) -> float | None:
+        """Return one number of `why` by its column, without all the others."""
+        return there(explanation.quantity(self._groups.timed, column), self._group)
+
     @cached_property
     def trace(self) -> Trace:
         """What the traces found."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from src import inference
+from src.analysis import cells, explanation
 from src.analysis import changes_estimates as estimates
 from src.analysis.axes import Axis, axes_of, implied
 from src.analysis.cells import Cell
@@ -15,7 +16,7 @@ from src.analysis.changes_estimates import METRICS, Measured, Metric
 from src.analysis.changes_matching import MACHINE_AXES, common_without, differences, match, without_unknown
 from src.analysis.outcomes import OK, TRACED
 from src.analysis.repeats import distinct
-from src.analysis.rows import Row
+from src.analysis.rows import Row, Rows
 from src.analysis.summary import Summary, summarize
 from src.stats import LEVEL, Interval, geomean
 
@@ -32,6 +33,13 @@ SIDE_FACTS = (
     *("gpu_driver", "processes", "min_effect", "process_spread", "shared_spread", "trace_steps"),
 )
 """Columns that are no axes, and in which two sides may differ."""
+
+
+ROW_COLUMNS: tuple[str, ...] = tuple(
+    name for name in cells.ROW_COLUMNS if name not in explanation.COLUMNS or name.endswith("_host_us")
+)
+"""Columns of a row that a comparison reads: what explains a time is not compared, but for what enqueuing a
+step takes, which tells how far its time is that of the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,7 @@ def compare(
     min_effect: float | None = None,
     ignored: Iterable[str] = (),
 ) -> Comparison:
-    """Return the comparison of two sets of rows, each with the columns `cells.ROW_COLUMNS`.
+    """Return the comparison of two sets of rows, each with the columns `ROW_COLUMNS`.
 
     Args:
         base_rows: at least one.
@@ -115,6 +123,7 @@ def compare(
         MatchError: it is ambiguous which cells belong together.
     """
     of = METRICS[metric]
+    base_rows, new_rows = Rows.of(base_rows), Rows.of(new_rows)
     base, new = summarize(base_rows), summarize(new_rows)
     base_cells, new_cells, unknown = without_unknown(base.cells, new.cells, base_rows, new_rows)
     matching = match(base_cells, new_cells, ignored)
@@ -257,20 +266,11 @@ def _known(value: Any) -> tuple[Any, ...]:
     return () if value is None else (value,)
 
 
-def _differing_facts(base: Sequence[Row], new: Sequence[Row]) -> list[Difference]:
-    of_base, of_new = _facts(base), _facts(new)
-    return [
-        Difference(name, tuple(of_base[name]), tuple(of_new[name]), None)
-        for name in SIDE_FACTS
-        if of_base[name].keys() != of_new[name].keys()
-    ]
+def _differing_facts(base: Rows, new: Rows) -> list[Difference]:
+    found = [(name, _values(base, name), _values(new, name)) for name in SIDE_FACTS]
+    return [Difference(name, b, n, None) for name, b, n in found if set(b) != set(n)]
 
 
-def _facts(rows: Sequence[Row]) -> dict[str, dict[Any, None]]:
-    """Return the values of each of `SIDE_FACTS` in the rows, each once, without nulls."""
-    found: dict[str, dict[Any, None]] = {name: {} for name in SIDE_FACTS}
-    for row in rows:
-        for name, values in found.items():
-            if row[name] is not None:
-                values[row[name]] = None
-    return found
+def _values(rows: Rows, name: str) -> tuple[Any, ...]:
+    """Return the values of a column, each once, without null."""
+    return tuple(value for value in distinct(rows.column(name)) if value is not None)

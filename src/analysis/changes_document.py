@@ -22,13 +22,19 @@ _CHANGE = Column("new / base", ("new /", "base"), number=True)
 _VERDICT = Column("verdict", ("verdict",), number=False)
 
 
-def document_of(comparison: Comparison, filters: Sequence[str] = ()) -> Document:
-    """Return the words of a comparison; `filters` are the conditions that its rows met."""
+def document_of(comparison: Comparison, filters: Sequence[str] = (), most: int | None = None) -> Document:
+    """Return the words of a comparison.
+
+    Args:
+        comparison: what there is to say.
+        filters: the conditions that its rows met.
+        most: lines of a table for whose making there is time; None makes all.
+    """
     notes = Footnotes()
     grids = [
-        _table(comparison, notes),
+        _table(comparison, notes, most),
         _geomean(comparison),
-        _recompiles(comparison),
+        _recompiles(comparison, most),
         _states(comparison, notes),
     ]
     return Document(
@@ -54,10 +60,10 @@ def percent(interval: Interval) -> Entry:
     return (center, f"[{', '.join(map(signed, ends))}]") if ends else (center,)
 
 
-def _sweeps(summary: Summary) -> str:
-    if len(summary.sweeps) > 1:
-        return f"{len(summary.sweeps)} sweeps"
-    return f"sweep {fmt.shorten(str(summary.sweeps[0]), 60)}"
+def _sweeps(side: Summary) -> str:
+    if len(side.sweeps) > 1:
+        return f"{len(side.sweeps)} sweeps"
+    return f"sweep {fmt.shorten(str(side.sweeps[0]), 60)}"
 
 
 def _shown(comparison: Comparison) -> list[Change]:
@@ -72,7 +78,8 @@ def _shown(comparison: Comparison) -> list[Change]:
     return sorted(present, key=rank)
 
 
-def _table(comparison: Comparison, notes: Footnotes) -> Grid:
+def _table(comparison: Comparison, notes: Footnotes, most: int | None) -> Grid:
+    shown = _shown(comparison)
     lines = tuple(
         Line(
             change.labels,
@@ -84,9 +91,10 @@ def _table(comparison: Comparison, notes: Footnotes) -> Grid:
             ),
             tuple(notes.add(text) for text in _doubts(change, _moved(change, comparison.metric))),
         )
-        for change in _shown(comparison)
+        for change in shown[:most]
     )
-    return Grid("", comparison.axes, (_BASE, _NEW, _CHANGE, _VERDICT), lines)
+    columns = (_BASE, _NEW, _CHANGE, _VERDICT)
+    return Grid("", comparison.axes, columns, lines, left_out=len(shown) - len(lines))
 
 
 def _set(number: Measured | None, metric: Metric) -> Entry:
@@ -141,16 +149,24 @@ def _geomean(comparison: Comparison) -> Grid:
     )
 
 
-def _recompiles(comparison: Comparison) -> Grid:
-    lines = []
-    for change in comparison.changes:
-        found = recompiles_of(change.base_cell, change.new_cell)
-        if found:
-            counts = (fmt.count_range(found.base),), (fmt.count_range(found.new),)
-            lines.append((not found.more, Line(change.labels, (*counts, _words(found.cause)), ())))
-    lines.sort(key=lambda line: line[0])
+def _recompiles(comparison: Comparison, most: int | None) -> Grid:
+    pairs = (
+        (change.labels, recompiles_of(change.base_cell, change.new_cell)) for change in comparison.changes
+    )
+    changed = sorted(
+        ((labels, found) for labels, found in pairs if found), key=lambda change: not change[1].more
+    )
+    lines = tuple(
+        Line(
+            labels,
+            ((fmt.count_range(found.base),), (fmt.count_range(found.new),), _words(found.cause)),
+            (),
+        )
+        for labels, found in changed[:most]
+    )
     columns = (_BASE, _NEW, Column("why", ("why",), number=False))
-    return Grid("Recompiles that changed", comparison.axes, columns, tuple(line for _, line in lines))
+    title = "Recompiles that changed"
+    return Grid(title, comparison.axes, columns, lines, left_out=len(changed) - len(lines))
 
 
 def _states(comparison: Comparison, notes: Footnotes) -> Grid:

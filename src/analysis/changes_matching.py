@@ -7,16 +7,16 @@ apart only where one side has several. Knows nothing of numbers.
 import difflib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from src import record
 from src.analysis import format as fmt
 from src.analysis.cells import Cell
-from src.analysis.facts import CELL_AXES, CELL_FACTS, JSON_AXES
+from src.analysis.facts import CELL_AXES, CELL_FACTS, JSON_AXES, columns_of
 from src.analysis.outcomes import OK, TRACED
-from src.analysis.rows import Row
+from src.analysis.rows import Row, Rows
 
 MACHINE_AXES: tuple[str, ...] = (
     *("device", "threads", "pinned_cpus", "keep_memory", "compile_cache", "measure"),
@@ -53,7 +53,7 @@ def ignored_axis(name: str) -> str:
 
 
 def without_unknown(
-    base: Sequence[Cell], new: Sequence[Cell], base_rows: Iterable[Row], new_rows: Iterable[Row]
+    base: Sequence[Cell], new: Sequence[Cell], base_rows: Sequence[Row], new_rows: Sequence[Row]
 ) -> tuple[tuple[Cell, ...], tuple[Cell, ...], dict[str, tuple[Any, Any]]]:
     """Return the cells without arguments that the rows of one side do not know, and those arguments.
 
@@ -62,7 +62,7 @@ def without_unknown(
     of the other side give it one value, then it tells no cells apart. The arguments are named as
     `optimizer_args.NAME`, with the value on each side; None where it is unknown.
     """
-    of_base, of_new = _arguments(base_rows), _arguments(new_rows)
+    of_base, of_new = _arguments(Rows.of(base_rows)), _arguments(Rows.of(new_rows))
     dropped: dict[tuple[str, Any], set[str]] = {}
     told: dict[str, tuple[Any, Any]] = {}
     for choice in of_base.keys() & of_new.keys():
@@ -79,14 +79,15 @@ def without_unknown(
     return stripped[0], stripped[1], told
 
 
-def _arguments(rows: Iterable[Row]) -> dict[tuple[str, Any], dict[str, set[str]]]:
+def _arguments(rows: Rows) -> dict[tuple[str, Any], dict[str, set[str]]]:
     """Return the values, as JSON, of each argument that rows name, by axis and choice."""
-    spelled = {(axis, row[axis.removesuffix("_args")], row[axis]) for row in rows for axis in JSON_AXES}
     found: dict[tuple[str, Any], dict[str, set[str]]] = {}
-    for axis, choice, text in spelled:
-        known = found.setdefault((axis, choice), {})
-        for name, value in _parsed(text).items():
-            known.setdefault(name, set()).add(json.dumps(value, sort_keys=True))
+    for axis in JSON_AXES:
+        choices, texts = rows.column(axis.removesuffix("_args")), rows.column(axis)
+        for choice, text in set(zip(choices, texts, strict=True)):
+            known = found.setdefault((axis, choice), {})
+            for name, value in _parsed(text).items():
+                known.setdefault(name, set()).add(json.dumps(value, sort_keys=True))
     return found
 
 
@@ -112,8 +113,8 @@ def common_without(base: Sequence[Cell], new: Sequence[Cell]) -> dict[str, int]:
     """Return how many kinds of cells both sides would have but for one axis, for each that helps."""
     found = {}
     for axis in _WORKLOAD:
-        key = _key([name for name in _WORKLOAD if name != axis])
-        common = len({key(cell) for cell in base} & {key(cell) for cell in new})
+        names = [name for name in _WORKLOAD if name != axis]
+        common = len({*_keys(base, names)} & {*_keys(new, names)})
         if common:
             found[axis] = common
     return found
@@ -129,8 +130,8 @@ def match(base: Sequence[Cell], new: Sequence[Cell], ignored: Iterable[str] = ()
         MatchError: it is ambiguous which cells belong together.
     """
     skipped = set(ignored)
-    key = _key([name for name in _WORKLOAD if name not in skipped])
-    of_base, of_new = _grouped(base, key), _grouped(new, key)
+    names = [name for name in _WORKLOAD if name not in skipped]
+    of_base, of_new = _grouped(base, names), _grouped(new, names)
     partner: dict[int, Cell] = {}
     for group, ours in of_base.items():
         for cell, other in _matched(ours, of_new.get(group, []), skipped):
@@ -145,29 +146,24 @@ def match(base: Sequence[Cell], new: Sequence[Cell], ignored: Iterable[str] = ()
 
 def differences(pairs: Sequence[tuple[Cell, Cell]]) -> dict[str, Counter[tuple[Any, Any]]]:
     """Return the facts in which matched cells differ: base and new value, and of how many pairs."""
-    found: dict[str, Counter[tuple[Any, Any]]] = {}
-    for base, new in pairs:
-        for name in CELL_FACTS:
-            values = base.facts[name], new.facts[name]
-            if values[0] != values[1]:
-                found.setdefault(name, Counter())[values] += 1
-    return found
+    of_base, of_new = (columns_of(pair[side].facts for pair in pairs) for side in (0, 1))
+    found = {
+        name: Counter(both for both in zip(of_base[name], of_new[name], strict=True) if both[0] != both[1])
+        for name in CELL_FACTS
+    }
+    return {name: counts for name, counts in found.items() if counts}
 
 
-_Key = Callable[[Cell], tuple[Any, ...]]
+def _keys(cells: Sequence[Cell], names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return the facts of these names of each cell."""
+    columns = columns_of(cell.facts for cell in cells)
+    return list(zip(*(columns[name] for name in names), strict=True)) if names else [()] * len(cells)
 
 
-def _key(names: Sequence[str]) -> _Key:
-    def key(cell: Cell) -> tuple[Any, ...]:
-        return tuple(cell.facts[name] for name in names)
-
-    return key
-
-
-def _grouped(cells: Iterable[Cell], key: _Key) -> dict[tuple[Any, ...], list[Cell]]:
+def _grouped(cells: Sequence[Cell], names: Sequence[str]) -> dict[tuple[Any, ...], list[Cell]]:
     groups: dict[tuple[Any, ...], list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(key(cell), []).append(cell)
+    for key, cell in zip(_keys(cells, names), cells, strict=True):
+        groups.setdefault(key, []).append(cell)
     return groups
 
 
@@ -178,8 +174,7 @@ def _matched(base: list[Cell], new: list[Cell], skipped: set[str]) -> list[tuple
     if len(base) == len(new) == 1:
         return [(base[0], new[0])]
     varying = [n for n in MACHINE_AXES if n not in skipped and (_varies(base, n) or _varies(new, n))]
-    key = _key(varying)
-    of_base, of_new = _grouped(base, key), _grouped(new, key)
+    of_base, of_new = _grouped(base, varying), _grouped(new, varying)
     for name, groups in (("BASE", of_base), ("NEW", of_new)):
         alike = next((group for group in groups.values() if len(group) > 1), None)
         if alike:

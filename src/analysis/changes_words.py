@@ -37,10 +37,10 @@ def head(comparison: Comparison, filters: Sequence[str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _runs(summary: Summary) -> str:
-    outcomes = Counter(outcome for cell in summary.cells for outcome in cell.outcomes)
+def _runs(side: Summary) -> str:
+    outcomes = Counter(outcome for cell in side.cells for outcome in cell.outcomes)
     counts = ", ".join(f"{n} {fmt.plain(kind).replace('_', ' ')}" for kind, n in outcomes.items())
-    return f"{_counted(summary.rows, 'run')} in {_counted(len(summary.cells), 'cell')} ({counts})"
+    return f"{_counted(side.rows, 'run')} in {_counted(len(side.cells), 'cell')} ({counts})"
 
 
 def _telling(title: str, value: str) -> bool:

@@ -75,11 +75,12 @@ def _panels(summary: Summary) -> list[_Panel]:
             places = panels.setdefault(", ".join(filter(None, (title, *more))), {})
             place = (sides[0].labels[index], across.labels[index])
             places.setdefault(place, []).append(summary.cells[index])
+    columns = {title: {column for _, column in places} for title, places in panels.items()}
     return [
         _Panel(
             title,
             tuple(dict.fromkeys(line for line, _ in places)),
-            tuple(name for name in dict.fromkeys(across.labels) if any(name == c for _, c in places)),
+            tuple(name for name in across.values if name in columns[title]),
             {place: tuple(cells) for place, cells in places.items()},
         )
         for title, places in panels.items()

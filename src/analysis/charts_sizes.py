@@ -122,8 +122,8 @@ def _speedup(cell: Cell, kind: str) -> Interval | None:
 def _fraction(cell: Cell, arm: str) -> Interval | None:
     """Return the attained fraction of an arm in per cent; the best eager one may be the eager arm."""
     name = "eager_best" if arm == "best eager" and not cell.eager_is_best else arm.removeprefix("best ")
-    facts = cell.why.arms.get(name)
-    return None if facts is None or facts.attained is None else Interval(100 * facts.attained, None, None)
+    attained = cell.explains(f"{name}_attained")
+    return None if attained is None else Interval(100 * attained, None, None)
 
 
 def _speedups(series: Sequence[_Series]) -> _Panel:

@@ -218,16 +218,12 @@ _OF_STEP: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def _arm_number(arm: str, end: str) -> Callable[[Cell], Number | None]:
-    return lambda cell: _plain(getattr(cell.why.arms[arm], end)) if arm in cell.why.arms else None
+def _explaining(column: str) -> Callable[[Cell], Number | None]:
+    return lambda cell: _plain(cell.explains(column))
 
 
-def _arm_words(arm: str) -> Callable[[Cell], str | None]:
-    return lambda cell: _joined(cell.why.arms[arm].bounds) if arm in cell.why.arms else None
-
-
-def _step_number(name: str) -> Callable[[Cell], Number | None]:
-    return lambda cell: _plain(getattr(cell.why, name))
+def _bounds(column: str) -> Callable[[Cell], str | None]:
+    return lambda cell: _joined(cell.known(column))
 
 
 def _arm_contents(arm: str) -> list[Content]:
@@ -235,8 +231,9 @@ def _arm_contents(arm: str) -> list[Content]:
     contents = []
     for end in explanation.OF_ARM:
         title, kind, meaning = _OF_ARM[end]
-        number, named = (None, _arm_words(arm)) if kind == "words" else (_arm_number(arm, end), None)
-        contents.append(Content(f"{arm}_{end}", f"{words} {title}", kind, meaning, number, named))
+        name = f"{arm}_{end}"
+        number, named = (None, _bounds(name)) if kind == "words" else (_explaining(name), None)
+        contents.append(Content(name, f"{words} {title}", kind, meaning, number, named))
     return contents
 
 
@@ -250,7 +247,7 @@ def _all() -> list[Content]:
     for arm in vocabulary.TIMED_ARMS:
         contents += _arm_contents(arm)
     contents += [
-        Content(name, title, kind, meaning, _step_number(name))
+        Content(name, title, kind, meaning, _explaining(name))
         for name, (title, kind, meaning) in _OF_STEP.items()
     ]
     return contents

@@ -8,15 +8,12 @@ import difflib
 import math
 import re
 import reprlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from src import paths, store
-from src.analysis import format as fmt
+from src import paths
 from src.analysis.axes import axes_of
 from src.analysis.contents import CONTENTS
 from src.analysis.selection import Condition, Selection, SelectionError, condition, select
@@ -273,25 +270,10 @@ def rows_of(
         SelectionError: there are none; the message has the experiments that there are rows of.
         OSError: the path cannot be read.
     """
-    conditions = [*experiment.table.where, *where]
-    everything = everything or (path.is_file() and sweep is None)
-    if experiment.name is None:
-        return select(path, sweep=sweep, everything=everything, where=conditions)
-    if path.exists():
-        table, _ = store.read(store.row_files(path), ["sweep_id", "experiment", "started_at"])
-        rows = [row for row in table.to_pylist() if sweep is None or row["sweep_id"] == sweep]
-        ours = [row for row in rows if row["experiment"] == experiment.name]
-        if rows and not ours:
-            raise SelectionError(_none_of(experiment.name, path, rows))
-        if ours and not everything and sweep is None:
-            never = datetime.min.replace(tzinfo=UTC)
-            sweep = max(ours, key=lambda row: row["started_at"] or never)["sweep_id"]
-    named = condition(f"experiment={experiment.name}")
-    return select(path, sweep=sweep, everything=everything, where=[named, *conditions])
-
-
-def _none_of(name: str, path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
-    counts = Counter(row["experiment"] for row in rows)
-    others = [f"{fmt.plain(other)} ({n})" for other, n in counts.most_common() if other is not None]
-    others += [f"no experiment ({counts[None]})"] if counts[None] else []
-    return f"{path} has no row of the experiment {name}\nthere are rows of: {fmt.listed(others, 10)}"
+    return select(
+        path,
+        sweep=sweep,
+        everything=everything or (path.is_file() and sweep is None),
+        where=[*experiment.table.where, *where],
+        experiment=experiment.name,
+    )

@@ -4,7 +4,7 @@ Knows nothing of what was measured.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -53,19 +53,28 @@ def facts_of(rows: Rows) -> Facts:
     return Facts(list(zip(*columns.values(), strict=True)))
 
 
+def columns_of(facts: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """Return the facts of several cells by the column, each in the order of the cells."""
+    keys = [
+        each.key if isinstance(each, _Named) else tuple(map(each.__getitem__, CELL_FACTS)) for each in facts
+    ]
+    columns: Iterable[tuple[Any, ...]] = zip(*keys, strict=True) if keys else [()] * len(CELL_FACTS)
+    return dict(zip(CELL_FACTS, columns, strict=True))
+
+
 _PLACES = {name: place for place, name in enumerate(CELL_FACTS)}
 
 
 class _Named(Mapping[str, Any]):
     """A key of a cell by the names of its items; many cells share the values."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("key",)
 
     def __init__(self, key: tuple[Any, ...]) -> None:
-        self._key = key
+        self.key = key
 
     def __getitem__(self, name: str) -> Any:
-        return self._key[_PLACES[name]]
+        return self.key[_PLACES[name]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(CELL_FACTS)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from src import console
 from src.stats import Interval
 
 NONE = "-"
@@ -98,8 +99,7 @@ def value(raw: Any) -> str:
 
 def plain(text: str) -> str:
     """Return `text` on one line, with what could steer a terminal written as an escape."""
-    line = " ".join(text.split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return console.escaped(" ".join(text.split()))
 
 
 def shorten(text: str, length: int = 160) -> str:

@@ -112,7 +112,7 @@ def _grid(
     used: set[str],
 ) -> Grid:
     here = {across.labels[index] for index in members}
-    names = [name for name in dict.fromkeys(across.labels) if name in here]
+    names = [name for name in across.values if name in here]
     places: dict[tuple[str, ...], dict[str, list[Cell]]] = {}
     for index in members:
         line = places.setdefault(tuple(axis.labels[index] for axis in sides), {})

@@ -9,7 +9,7 @@ from src import record
 from src.analysis import explanation
 from src.analysis.cells import Cell, estimates_of, numbers_of
 from src.analysis.explanation import WHOLE
-from src.analysis.facts import CELL_FACTS
+from src.analysis.facts import columns_of
 from src.analysis.groups import ESTIMATES
 from src.analysis.summary import Summary
 
@@ -18,7 +18,8 @@ def to_table(summary: Summary) -> pa.Table:
     """Return one row for each cell, as numbers with their unit in the name of the column."""
     cells = summary.cells
     types = {field.name: field.type for field in record.schema(documented=False)}
-    columns = {name: pa.array([cell.facts[name] for cell in cells], types[name]) for name in CELL_FACTS}
+    facts = columns_of(cell.facts for cell in cells)
+    columns = {name: pa.array(values, types[name]) for name, values in facts.items()}
     columns["runs"] = pa.array([len(cell.outcomes) for cell in cells], pa.int64())
     columns["runs_used"] = pa.array([cell.used for cell in cells], pa.int64())
     columns |= {name: _joined(map(of, cells)) for name, of in _WORDS.items()}

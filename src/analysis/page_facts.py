@@ -1,7 +1,7 @@
 """What a page says of its rows beside their numbers: machines, verdicts, failures, doubts, origin."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +10,8 @@ from src import record, vocabulary
 from src.analysis import format as fmt
 from src.analysis.cells import Cell
 from src.analysis.outcomes import OK, TRACED
-from src.analysis.rows import Row
+from src.analysis.repeats import distinct
+from src.analysis.rows import Row, Rows
 from src.analysis.summary import Summary, cell_label
 
 _MACHINE = {
@@ -51,21 +52,24 @@ class Failure:
 
 def machines(rows: Sequence[Row]) -> tuple[Machine, ...]:
     """Return each machine that rows were measured on; rows that ended too early to know it count nowhere."""
-    known = [row for row in rows if row["torch_version"] is not None]
-    alike = Counter(tuple(row[name] for name in record.MACHINE_FACTS) for row in known)
+    columns = {name: Rows.of(rows).column(name) for name in (*record.MACHINE_FACTS, *_MACHINE)}
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for place, key in enumerate(zip(*(columns[name] for name in record.MACHINE_FACTS), strict=True)):
+        if columns["torch_version"][place] is not None:
+            alike.setdefault(key, []).append(place)
     result = []
-    for key, count in alike.items():
-        here = [row for row in known if tuple(row[name] for name in record.MACHINE_FACTS) == key]
-        facts = [(title, _values(here, name)) for name, title in _MACHINE.items()]
-        result.append(Machine(tuple((t, v) for t, v in facts if v), count))
+    for places in alike.values():
+        facts = [(title, _values([columns[name][i] for i in places])) for name, title in _MACHINE.items()]
+        result.append(Machine(tuple((t, v) for t, v in facts if v), len(places)))
     return tuple(result)
 
 
 def origin(rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
     """Return where the rows come from: sweeps, when they were measured, by which stepsweep."""
-    sweeps = list(dict.fromkeys(fmt.plain(str(row["sweep_id"])) for row in rows))
+    rows = Rows.of(rows)
+    sweeps = [fmt.plain(str(name)) for name in distinct(rows.column("sweep_id"))]
     facts = [("sweep" if len(sweeps) == 1 else "sweeps", fmt.listed(sweeps)), ("measured", _time(rows))]
-    facts += [(title, _values(rows, name)) for name, title in _ORIGIN.items()]
+    facts += [(title, _values(rows.column(name))) for name, title in _ORIGIN.items()]
     return tuple((title, value) for title, value in facts if value)
 
 
@@ -125,21 +129,13 @@ def _failure(reason: str, met: Sequence[tuple[str, Cell]]) -> Failure:
     )
 
 
-def _values(rows: Sequence[Row], name: str) -> str:
-    values = dict.fromkeys(row[name] for row in rows if row[name] is not None)
-    return fmt.listed([fmt.value(value) for value in values])
+def _values(column: Sequence[Any]) -> str:
+    return fmt.listed([fmt.value(value) for value in distinct(column) if value is not None])
 
 
-def _time(rows: Sequence[Row]) -> str:
-    starts = list(_starts(rows))
+def _time(rows: Rows) -> str:
+    starts = [start for start in rows.column("started_at") if isinstance(start, datetime)]
     if not starts:
         return ""
     first, last = (f"{start.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for start in (min(starts), max(starts)))
     return first if first == last else f"{first} to {last}"
-
-
-def _starts(rows: Sequence[Row]) -> Iterator[datetime]:
-    for row in rows:
-        start: Any = row["started_at"]
-        if isinstance(start, datetime):
-            yield start

@@ -20,6 +20,9 @@ _NUMBERS = (
 )
 """Contents that have a column where any cell has one."""
 
+_DIGITS = 6
+"""Digits of a number that a column sorts by; its words have three."""
+
 
 def table_of(summary: Summary) -> dict[str, Any]:
     """Return the table: `labels` and `columns` with their titles, `rows`, and the texts of `notes`.
@@ -76,7 +79,12 @@ def _entry(content: Content, cell: Cell) -> list[Any] | None:
     if number is None:
         return None
     value = number.high if number.value is None else number.value
-    return [value, _words(content.kind, number), contents.spread(content.kind, number)]
+    return [_rounded(value), _words(content.kind, number), contents.spread(content.kind, number)]
+
+
+def _rounded(value: float | None) -> float | None:
+    """Return what a column sorts by: no longer than tells cells apart whose words differ."""
+    return None if value is None else float(f"{value:.{_DIGITS}g}")
 
 
 def _words(kind: str, number: Number) -> str:

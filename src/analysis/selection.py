@@ -4,6 +4,7 @@ Reads row files through `store`, only the columns that are needed.
 """
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,6 +53,7 @@ def select(
     everything: bool = False,
     where: Sequence[Condition] = (),
     columns: Sequence[str] = ROW_COLUMNS,
+    experiment: str | None = None,
 ) -> Selection:
     """Read the rows under `path`: of the sweep named, of all sweeps, or of the newest one.
 
@@ -62,15 +64,22 @@ def select(
         where: conditions that a row must meet, every one of them.
         columns: those to read; what the choice of rows needs is read as well. Of `config` at least one is
             there for each experiment of a sweep, and null stands for the others.
+        experiment: only rows that were measured for it; the newest sweep is the newest that has any.
 
     Raises:
-        SelectionError: there is no such path, no row or no such sweep, or no row meets `where`.
+        SelectionError: there is no such path, no row, no such sweep or none of the experiment, or no row
+            meets `where`.
     """
     if not path.exists():
         raise SelectionError(f"no such file or folder: {path}\na sweep is made by: python -m src.run -m ...")
-    files = _files(path, sweep, everything=everything)
-    wanted = dict.fromkeys((*columns, *_OF_ORDER, *(c.column for c in where)))
-    table, unreadable = store.read(files, list(wanted), _with_one_config)
+    any_sweep = everything or (experiment is not None and sweep is None)
+    files = _files(path, sweep, everything=any_sweep)
+    wanted = dict.fromkeys((*columns, *_OF_ORDER, *(c.column for c in where), *([_OF] if experiment else ())))
+    table, unreadable = store.read(
+        files, list(wanted), lambda rows: _with_one_config(_of_experiment(rows, experiment))
+    )
+    if experiment is not None and (found := _without(experiment, table, path, files, sweep)):
+        raise SelectionError(found)
     if not len(table):
         bad = "".join(f"\n{fmt.plain(f'{file}: {why}')}" for file, why in unreadable.items())
         raise SelectionError(f"no rows in {path}{bad}")
@@ -82,12 +91,40 @@ def select(
     return Selection(Rows(table, _in_order(table, kept)), unreadable)
 
 
+_OF = "experiment"
+
+
+def _of_experiment(table: pa.Table, experiment: str | None) -> pa.Table:
+    return table if experiment is None else table.filter(pc.equal(table.column(_OF), experiment))
+
+
+def _without(experiment: str, table: pa.Table, path: Path, files: Sequence[Path], sweep: str | None) -> str:
+    """Return what there is where no row of the experiment is among those read, empty where one is.
+
+    Only then are the files opened once more.
+    """
+    if len(table) and (sweep is None or pc.any(pc.equal(table.column("sweep_id"), sweep)).as_py()):
+        return ""
+    there, _ = store.read(files, ["sweep_id", _OF])
+    if sweep is not None:
+        there = there.filter(pc.equal(there.column("sweep_id"), sweep))
+    counts = Counter(there.column(_OF).to_pylist())
+    if not counts:
+        return ""
+    others = [f"{fmt.plain(other)} ({n})" for other, n in counts.most_common() if other is not None]
+    others += [f"no experiment ({counts[None]})"] if counts[None] else []
+    return f"{path} has no row of the experiment {experiment}\nthere are rows of: {fmt.listed(others, 10)}"
+
+
 def _each_once(table: pa.Table, places: Any) -> Any:
     """Return the places of rows without those that are there twice, as in a file that was copied.
 
     Counted twice, one run would look like two that agree.
     """
-    keys = [table.column(name).to_pylist() for name in ("sweep_id", "run_key", "job", "started_at")]
+    names = ["sweep_id", "run_key", "job", "started_at"]
+    if len(table.group_by(names).aggregate([])) == len(table):
+        return places
+    keys = [table.column(name).to_pylist() for name in names]
     first: dict[tuple[Any, ...], int] = {}
     kept = []
     for place in places.tolist():

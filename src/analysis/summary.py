@@ -89,7 +89,7 @@ def _order(axes: Sequence[Axis]) -> list[int]:
     ranks = []
     for axis in axes:
         if axis.varies:
-            rank = {label: number for number, label in enumerate(dict.fromkeys(axis.labels))}
+            rank = {label: number for number, label in enumerate(axis.values)}
             ranks.append([rank[label] for label in axis.labels])
     keys = list(zip(*ranks, strict=True))
     return sorted(range(len(keys)), key=keys.__getitem__) if keys else list(range(len(axes[0].labels)))

@@ -242,6 +242,22 @@ class TestRowsOf:
             "has no row of the experiment b\nthere are rows of: a (4); no experiment (2)"
         )
 
+    @pytest.mark.parametrize("sweep", ["a1", "other"])
+    def test_a_sweep_that_has_none_names_what_it_has(self, read, runs, tmp_path, sweep):
+        """Also where only the rows of a file tell the sweep."""
+        rows, _ = store.read(store.row_files(runs))
+        store.pq.write_table(rows, tmp_path / "all.parquet")
+        for path in (runs, tmp_path / "all.parquet"):
+            with pytest.raises(SelectionError) as caught:
+                experiments.rows_of(read({"name": "b", "table": TABLE}), path, sweep=sweep)
+            there = {"a1": "a (2)", "other": "no experiment (2)"}[sweep]
+            assert str(caught.value).endswith(f"no row of the experiment b\nthere are rows of: {there}")
+
+    def test_an_unknown_sweep_is_told(self, read, runs, tmp_path):
+        """With those that there are."""
+        with pytest.raises(SelectionError, match="there is no sweep 'nowhere', there are: a1, a2, other"):
+            experiments.rows_of(read({"name": "a", "table": TABLE}), runs, sweep="nowhere")
+
     def test_no_such_path(self, read, tmp_path):
         """As without a table."""
         with pytest.raises(SelectionError, match="no such file or folder"):

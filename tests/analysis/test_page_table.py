@@ -33,6 +33,11 @@ class TestNumbers:
         titles = [each["title"] for each in table_of(summarize([traced()]))["columns"]]
         assert titles == ["recompiles", "compile"]
 
+    def test_what_a_column_sorts_by_is_no_longer_than_it_need_be(self):
+        """Twenty thousand cells of ten numbers are most of a page: by hand, 240.123456 us."""
+        table = table_of(summarize([row(**times(240.123456, 120.0))]))
+        assert column(table, "eager")[0][:2] == [240.123, "240 us"]
+
     def test_a_count_that_differs_between_runs_is_a_range(self):
         """And sorts by its most."""
         rows = [row(recompiles=1), row(job=1, seed=1, recompiles=4)]

@@ -10,11 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from src import aggregate, compare, record, store
+from src import aggregate, compare, record, store, vocabulary
+from src.analysis import changes_document, changes_table, explanation
 from src.analysis.cells import ROW_COLUMNS
+from src.analysis.changes import compare as compare_rows
+from src.analysis.changes_estimates import METRICS
+from src.analysis.charts import charts_of
+from src.analysis.contents import CONTENTS
 from src.analysis.cut import cut
 from src.analysis.grid import document_of
 from src.analysis.numbers import to_table
+from src.analysis.page import page_of
 from src.analysis.rows import Rows
 from src.analysis.selection import SelectionError, condition, select
 from src.analysis.summary import summarize
@@ -52,6 +58,17 @@ class TestReading:
         assert {"eager_block_us", "compiled_block_us", "process_speedup", "lr_trajectory"} <= lists
         assert [len(names) for names in columns] == [len(ROW_COLUMNS)] * len(written)
         assert set().union(*columns) & lists == set()
+
+    def test_a_table_of_an_experiment_opens_every_file_once(self, tmp_path, opened, capsys):
+        """Whose sweeps they are, and what is in them, is read at once."""
+        written = synthetic.write(tmp_path, synthetic.rows(1500, experiment="sizes"), 500)
+        (tmp_path / "sizes.yaml").write_text(
+            "experiment: {name: sizes, table: {rows: optimizer, columns: mode, cells: speedup}}\n"
+        )
+        table = ["--table", str(tmp_path / "sizes.yaml"), "--out", str(tmp_path / "out"), "--all"]
+        aggregate.main([str(tmp_path / "runs"), *table])
+        capsys.readouterr()
+        assert opened[0] == {path.name: 1 for path in written}
 
     def test_files_of_other_sweeps_are_not_opened(self, tmp_path, opened):
         """Of three sweeps one: the newest, or the one that is named."""
@@ -128,6 +145,61 @@ class TestWork:
         small, middle, large = (calls_of(lambda table=table: work(table)) for table in tables)
         assert middle - small == pytest.approx((large - middle) / 2, rel=0.02)
 
+    def test_twice_the_cells_are_twice_the_work_of_a_page(self):
+        """Its table, its charts and what it says of machines and failures."""
+        rows = synthetic.rows(1000, seeds=1)
+        tables = [pa.concat_tables(map(copied, [rows] * n, range(n))) for n in (1, 2, 4)]
+
+        def work(table):
+            summary = summarize(Rows(table))
+            page_of(summary, Rows(table), charts_of(summary))
+
+        work(tables[0])  # what is only done once
+        small, middle, large = (calls_of(lambda table=table: work(table)) for table in tables)
+        assert middle - small == pytest.approx((large - middle) / 2, rel=0.05)
+
+    def test_twice_the_cells_are_twice_the_work_of_a_comparison(self):
+        """Matching, testing and the numbers of every cell."""
+        rows = synthetic.rows(500, torches=("2.13.0",)), synthetic.rows(500, torches=("2.13.1",), factor=1.1)
+        tables = [[pa.concat_tables(map(copied, [side] * n, range(n))) for side in rows] for n in (1, 2, 4)]
+
+        def work(sides):
+            compared = compare_rows(*map(Rows, sides))
+            changes_table.to_table(compared)
+            changes_document.document_of(compared)
+
+        work(tables[0])  # what is only done once
+        small, middle, large = (calls_of(lambda sides=sides: work(sides)) for sides in tables)
+        assert middle - small == pytest.approx((large - middle) / 2, rel=0.05)
+
+    def test_a_comparison_has_the_cells_of_a_summary_and_nothing_else_of_it(self, monkeypatch):
+        """Means over cells and lines beside what was published are for a table of one side."""
+        made = []
+        for name in ("geomeans_of", "published_lines"):
+            monkeypatch.setattr(f"src.analysis.summary.{name}", lambda *_, name=name: made.append(name) or ())
+        rows = Rows(synthetic.rows(20, seeds=1))
+        compared = compare_rows(rows, rows)
+        assert made == []
+        assert (compared.base.geomeans, compared.base.published, len(made)) == ((), (), 2)
+
+    def test_the_lines_that_a_comparison_does_not_show_are_not_made(self):
+        """The traces are looked at in any case."""
+        sides = [Rows(synthetic.rows(500, seeds=1, torches=(torch,))) for torch in ("2.13.0", "2.13.1")]
+        compared = compare_rows(*sides)
+        changes_document.document_of(compared)  # what is kept of each cell
+        few, every = (
+            calls_of(lambda most=most: changes_document.document_of(compared, (), most)) for most in (5, None)
+        )
+        assert 2 * few < every
+
+    def test_one_number_that_explains_a_time_is_not_all_of_them(self):
+        """A column of a table asks for one."""
+        cells = summarize(Rows(synthetic.rows(500, seeds=1))).cells
+        number = CONTENTS["compiled_attained"].number
+        [number(cell) for cell in cells], [cell.why for cell in cells]  # what is only done once
+        one = calls_of(lambda: [number(cell) for cell in cells])
+        assert 5 * one < calls_of(lambda: [cell.why for cell in cells])
+
     def test_the_lines_that_are_not_shown_are_not_made(self):
         """The words of a cell are most of the work on it."""
         summary = summarize(Rows(synthetic.rows(1000, seeds=1)))
@@ -180,6 +252,16 @@ class TestTwentyThousandRows:
 
 
 class TestComparison:
+    @pytest.mark.parametrize("metric", METRICS)
+    def test_reads_no_column_that_explains_a_time(self, tmp_path, opened, capsys, metric):
+        """But for what enqueuing a step takes, which says how much a time moves."""
+        synthetic.write(tmp_path, synthetic.rows(40, seeds=2))
+        sides = [str(tmp_path / "runs")] * 2
+        assert compare.main([*sides, "--all", "--metric", metric, "--out", str(tmp_path)]) == 0
+        capsys.readouterr()
+        hosts = {f"{arm}_host_us" for arm in vocabulary.TIMED_ARMS}
+        assert set().union(*opened[1]) & set(explanation.COLUMNS) == hosts
+
     def test_has_no_more_lines_than_are_read(self, tmp_path, capsys):
         """Of 40 cells on both sides three; all are in the file."""
         for side, torch in (("base", "2.13.0"), ("new", "2.13.1")):
