@@ -18,10 +18,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from src.choices import NAME, ChoiceSpec
+from src.choices import DOTTED_PATH, NAME, ChoiceSpec
 from src.optimizers import OPTIMIZERS, OptimizerSpec
 from src.rules import SpecError, check_fields, check_keys, key
 from src.schedulers import SCHEDULERS, SchedulerSpec
+from src.workloads import TARGETS, WORKLOADS, TrainStepSpec, WorkloadSpec
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 BACKENDS = ("inductor", "cudagraphs", "aot_eager", "eager", "none")
@@ -36,12 +37,15 @@ OBJECTIVES = ("compiled_us", "eager_us", "speedup", "recompiles", "compile_s")
 
 @dataclass
 class ModelSpec:
-    """A stack of square linear layers; only its parameters matter to an optimizer step."""
+    """A stack of square linear layers; only its parameters matter to an optimizer step.
+
+    Or, with `_target_`, a module of its own making, whose layers have no width that is asked for.
+    """
 
     name: str = key("name of the choice in conf/model", pattern=r"[A-Za-z0-9_.-]+")
-    width: int = key("rows and columns of each weight matrix", at_least=1, below=2**31)
-    depth: int = key("number of linear layers", at_least=1, below=2**31)
-    bias: bool = key("whether each layer also has a bias vector")
+    width: int | None = key("rows and columns of each weight matrix", at_least=1, below=2**31)
+    depth: int | None = key("number of linear layers", at_least=1, below=2**31)
+    bias: bool | None = key("whether each layer also has a bias vector")
     dtype: str = key("dtype of parameters and gradients", choices=DTYPES)
     second_dtype: str | None = key("dtype of every second layer; null: the same", choices=DTYPES)
     param_groups: str = key(
@@ -50,6 +54,8 @@ class ModelSpec:
     )
     frozen_layers: int = key("first layers, which take no gradient (requires_grad false)", at_least=0)
     layers_without_grad: int = key("layers after those, whose gradient is None", at_least=0)
+    _target_: str | None = key("dotted path of what makes a module; null: linear layers", pattern=DOTTED_PATH)
+    arguments: dict[str, Any] = key("arguments of what makes the module")
 
 
 @dataclass
@@ -61,6 +67,10 @@ class CompileSpec:
         choices=BACKENDS,
     )
     mode: str = key("mode of torch.compile", choices=MODES)
+    target: str | None = key(
+        "what is compiled; null: the whole of an optimizer step, the model of a training step",
+        choices=TARGETS,
+    )
     fullgraph: bool = key("fail on a graph break")
     dynamic: bool | None = key("dynamic shapes; null leaves the choice to torch")
     cache: str = key("on-disk compile cache at the start of the run", choices=("cold", "warm"))
@@ -151,6 +161,7 @@ class ExperimentSpec:
 class RunSpec:
     """One run, whole."""
 
+    workload: WorkloadSpec
     model: ModelSpec
     optimizer: OptimizerSpec
     scheduler: SchedulerSpec
@@ -175,6 +186,11 @@ class RunSpec:
         return self.compile.backend != "none"
 
     @property
+    def training(self) -> TrainStepSpec | None:
+        """The keys of a training step; None where the optimizer's step alone is measured."""
+        return self.workload if isinstance(self.workload, TrainStepSpec) else None
+
+    @property
     def lr_as_tensor(self) -> bool:
         """Whether the learning rate is held in a tensor."""
         return self.lr_type != "float"
@@ -185,9 +201,13 @@ class RunSpec:
         return self.lr_type.removesuffix("_tensor") if self.lr_as_tensor else None
 
     def run_key(self) -> str:
-        """Return the 12 hex digits that name what is measured, whatever it is called or stored."""
+        """Return the 12 hex digits that name what is measured, whatever it is called or stored.
+
+        Keys that came later are left out where they have the value that all earlier runs had.
+        """
         plain = asdict(self)
-        for dotted in NOT_MEASURED:
+        later = (() if self.training else _OF_TRAINING) + (() if self.model._target_ else _OF_MODULES)
+        for dotted in (*NOT_MEASURED, *later):
             *groups, name = dotted.split(".")
             del reduce(getitem, groups, plain)[name]
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
@@ -204,6 +224,9 @@ NOT_MEASURED = (
 )
 """Keys of `RunSpec` that do not change what is measured, and so are no part of the run key."""
 
+_OF_TRAINING = ("workload", "compile.target")
+_OF_MODULES = ("model._target_", "model.arguments")
+
 
 def from_config(config: DictConfig) -> RunSpec:
     """Turn a composed Hydra config into a checked `RunSpec`.
@@ -214,6 +237,7 @@ def from_config(config: DictConfig) -> RunSpec:
     """
     spec = _to_object(config)
     check_fields(spec)
+    spec.compile.target = spec.compile.target or spec.workload.target
     _check_together(spec)
     return spec
 
@@ -234,7 +258,12 @@ def _check_together(spec: RunSpec) -> None:
     """Check the rules that concern several keys."""
     _check_choice("optimizer", spec.optimizer, OPTIMIZERS)
     _check_choice("scheduler", spec.scheduler, SCHEDULERS)
+    if type(spec.workload) is not WORKLOADS.get(spec.workload.name):
+        raise SpecError(
+            f"workload.name must not be changed, choose workload=NAME: got {spec.workload.name!r}"
+        )
     _check_model(spec)
+    _check_step(spec)
     arms = spec.measure.arms
     if len(set(arms)) != len(arms):
         raise SpecError(f"measure.arms must not repeat an arm: got {arms}")
@@ -287,9 +316,11 @@ def _check_choice(path: str, chosen: ChoiceSpec, choices: Mapping[str, type[Choi
 
 def _check_model(spec: RunSpec) -> None:
     model, optimizer = spec.model, spec.optimizer
-    if model.frozen_layers + model.layers_without_grad >= model.depth:
+    _check_module(model)
+    depth = model.depth or 0
+    if model._target_ is None and model.frozen_layers + model.layers_without_grad >= depth:
         raise SpecError(
-            f"model.frozen_layers and model.layers_without_grad must leave one of {model.depth} layers: "
+            f"model.frozen_layers and model.layers_without_grad must leave one of {depth} layers: "
             f"got {model.frozen_layers} and {model.layers_without_grad}"
         )
     if model.param_groups == "decay" and "weight_decay" not in optimizer.keywords():
@@ -298,3 +329,44 @@ def _check_model(spec: RunSpec) -> None:
             f"model.param_groups must not be decay with optimizer={optimizer.name}: "
             f"it has no weight_decay{told}"
         )
+
+
+def _check_module(model: ModelSpec) -> None:
+    """Check that a model is layers or a module, and has no key of the other."""
+    for name in ("width", "depth", "bias"):
+        value = getattr(model, name)
+        if model._target_ is None and value is None:
+            raise SpecError(f"model.{name} must not be null without model._target_: got None")
+        if model._target_ is not None and value is not None:
+            raise SpecError(f"model.{name} must be null with model._target_: got {value}")
+    if model._target_ is None and model.arguments:
+        raise SpecError(f"model.arguments must be empty without model._target_: got {model.arguments}")
+
+
+def _check_step(spec: RunSpec) -> None:
+    """Check what the kind of step rules out."""
+    model, training = spec.model, spec.training
+    if training is None:
+        if spec.compile.target != "step":
+            raise SpecError(
+                f"compile.target must be step with workload={spec.workload.name}: got {spec.compile.target}"
+            )
+        if model._target_ is not None:
+            raise SpecError(f"model._target_ must be null with workload={spec.workload.name}: got {model._target_}")
+        return
+    chosen = f"workload={training.name}"
+    for name, usual in (("second_dtype", None), ("frozen_layers", 0), ("layers_without_grad", 0)):
+        if getattr(model, name) != usual:
+            told = "null" if usual is None else usual
+            raise SpecError(f"model.{name} must be {told} with {chosen}: got {getattr(model, name)}")
+    if training.amp != "none" and model.dtype != "float32":
+        raise SpecError(f"workload.amp must be none with model.dtype={model.dtype}: got {training.amp}")
+    if spec.measure.grads != "fresh":
+        raise SpecError(
+            f"measure.grads must be fresh with {chosen}, whose backward makes them: got {spec.measure.grads}"
+        )
+    for of_optimizer, why in (("needs_closure", "a loss function"), ("sparse_gradients", "sparse gradients")):
+        if getattr(spec.optimizer, of_optimizer):
+            raise SpecError(
+                f"workload must not be {training.name} with optimizer={spec.optimizer.name}, which takes {why}"
+            )

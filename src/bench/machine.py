@@ -18,7 +18,7 @@ import psutil
 import torch
 
 from src import exclusions
-from src.bench import gpu_state, parameters, torch_private
+from src.bench import gpu_state, modules, parameters, torch_private
 from src.bench.refusal import Excluded, Unsupported
 from src.spec import RunSpec
 
@@ -161,6 +161,10 @@ def _arms_at_once(spec: RunSpec) -> int:
 
 def _arm_bytes(spec: RunSpec) -> int:
     """Return the size of an arm: all parameters, and gradients and states of those that are stepped."""
+    if spec.training is not None:
+        # Without what the model's layers keep for backward: that is known once they have run.
+        states = spec.optimizer.full_size_states() or 0
+        return (2 + states) * modules.parameter_bytes(spec)
     model = spec.model
     without = model.frozen_layers + model.layers_without_grad
     sizes = [(layer, math.prod(shape) * dtype.itemsize) for layer, shape, dtype in parameters.shapes(model)]

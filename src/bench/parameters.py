@@ -12,6 +12,7 @@ from src.spec import ModelSpec, RunSpec
 
 def shapes(model: ModelSpec) -> Iterator[tuple[int, tuple[int, ...], torch.dtype]]:
     """Yield layer, shape and dtype of each parameter: of each layer the weight, then the bias."""
+    assert model.width is not None and model.depth is not None  # noqa: S101  # `spec` has checked
     for layer in range(model.depth):
         own = model.second_dtype if model.second_dtype and layer % 2 else model.dtype
         dtype = getattr(torch, own)
@@ -34,6 +35,7 @@ def make(spec: RunSpec, device: torch.device, dtype: torch.dtype | None = None) 
         dtype: what the numbers of the model's own dtype are converted to, None to keep it.
     """
     model = spec.model
+    assert model.width is not None  # noqa: S101  # for the type checker
     generator = torch.Generator(device).manual_seed(spec.seed)
     made = []
     for layer, shape, own in shapes(model):

@@ -32,12 +32,13 @@ from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
 from src.schedulers import SCHEDULERS
 from src.spec import CompileSpec, MeasureSpec, ModelSpec, RunSpec, from_config
+from src.workloads import WORKLOADS
 
 PRESETS = "experiments"
 """Config group of the presets, and their folder."""
 
 
-GROUPS = ("model", "optimizer", "scheduler", "compile", "measure", PRESETS)
+GROUPS = ("workload", "model", "optimizer", "scheduler", "compile", "measure", PRESETS)
 
 MOST_RUNS = 100_000
 """Runs in a sweep; more are taken for a slip of the pen."""
@@ -86,13 +87,14 @@ def register() -> None:
         "model": {"model": ModelSpec},
         "compile": {"compile": CompileSpec},
         "measure": {"measure": MeasureSpec},
+        "workload": WORKLOADS,
         "optimizer": OPTIMIZERS,
         "scheduler": SCHEDULERS,
     }
     for group, nodes in schemas.items():
         for name, node in nodes.items():
             schema = OmegaConf.structured(node)
-            if name == "custom":
+            if name in ("custom", "model"):
                 # Not struct, so that `optimizer.arguments.beta=0.9` needs no + before it.
                 schema.arguments = {}
                 OmegaConf.set_struct(schema.arguments, False)

@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 import traceback
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,8 @@ def _identity(job: Job) -> dict[str, Any]:
         "config": spec.to_json(),
         "stepsweep_version": provenance.stepsweep_version(),
         "stepsweep_commit": provenance.stepsweep_commit(),
+        "workload": spec.workload.name,
+        **_of_training(spec),
         "model": spec.model.name,
         "width": spec.model.width,
         "depth": spec.model.depth,
@@ -98,6 +100,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "lr_device": spec.lr_device,
         "compile_backend": spec.compile.backend,
         "compile_mode": spec.compile.mode,
+        "compile_target": spec.compile.target,
         "compile_fullgraph": spec.compile.fullgraph,
         "compile_dynamic": spec.compile.dynamic,
         "compile_cache": spec.compile.cache,
@@ -110,6 +113,13 @@ def _identity(job: Job) -> dict[str, Any]:
         "measure": spec.measure.name,
         "gate_min_speedup": spec.gate.min_speedup,
     }
+
+
+def _of_training(spec: RunSpec) -> dict[str, Any]:
+    """Return the axes that a training step alone has."""
+    if spec.training is None:
+        return {}
+    return {name: value for name, value in asdict(spec.training).items() if name != "name"}
 
 
 def _measure(job: Job, found: "_Found") -> dict[str, Any]:
