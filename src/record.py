@@ -77,7 +77,10 @@ _AXES = (
     Column("compile_backend", _TEXT, "", "backend of torch.compile; none compiles nothing"),
     Column("compile_mode", _TEXT, "", "mode of torch.compile"),
     Column(
-        "compile_target", _TEXT, "", "what is compiled: model, optimizer, model_and_optimizer, or the whole step"
+        "compile_target",
+        _TEXT,
+        "",
+        "what is compiled: model, optimizer, model_and_optimizer, or the whole step",
     ),
     Column("compile_fullgraph", _BOOL, "", "fullgraph of torch.compile"),
     Column("compile_dynamic", _BOOL, "", "dynamic of torch.compile; null is torch's choice"),
@@ -137,9 +140,7 @@ def _arm(name: str, what: str) -> tuple[Column, ...]:
         *_interval(
             f"{name}_us", "us", f"time of {what}: median over the rounds, geometric mean over processes"
         ),
-        *_interval(
-            f"{name}_samples_per_s", "samples/s", f"batch_size / {name}_us; null without training"
-        ),
+        *_interval(f"{name}_samples_per_s", "samples/s", f"batch_size / {name}_us; null without training"),
         Column(f"{name}_mean_us", _FLOAT, "us", f"mean time of {what} over all rounds"),
         Column(f"{name}_process_us", _FLOATS, "us", f"median time of {what} in each process"),
         Column(f"{name}_block_us", _FLOATS, "us", f"time of {what} in each round's block, of all processes"),
@@ -214,7 +215,7 @@ def _why(name: str, what: str) -> tuple[Column, ...]:
             f"{name}_gpu_utilisation",
             _FLOAT,
             "",
-            f"part of the time in which NVML saw the GPU busy while {what} was repeated; null without training",
+            f"part of the time in which NVML saw the GPU busy while repeating {what}; null without training",
         ),
     )
 
@@ -225,8 +226,8 @@ _EXPLANATION = (
         "working_set_bytes",
         _INT,
         "bytes",
-        "parameters, gradients and states of the eager arm; null with training, like step_bytes, eager_bytes, "
-        "bandwidth_gbps and floor_us, whose formulas are those of an optimizer's step",
+        "parameters, gradients and states of the eager arm; null with training, like step_bytes, "
+        "eager_bytes, bandwidth_gbps and floor_us, which are those of an optimizer's step",
     ),
     Column("state_bytes", _INT, "bytes", "tensors that the eager arm's optimizer keeps"),
     Column("step_bytes", _INT, "bytes", "least memory that the update must read and write, by its formula"),

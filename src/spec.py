@@ -352,7 +352,9 @@ def _check_step(spec: RunSpec) -> None:
                 f"compile.target must be step with workload={spec.workload.name}: got {spec.compile.target}"
             )
         if model._target_ is not None:
-            raise SpecError(f"model._target_ must be null with workload={spec.workload.name}: got {model._target_}")
+            raise SpecError(
+                f"model._target_ must be null with workload={spec.workload.name}: got {model._target_}"
+            )
         return
     chosen = f"workload={training.name}"
     for name, usual in (("second_dtype", None), ("frozen_layers", 0), ("layers_without_grad", 0)):
@@ -368,5 +370,5 @@ def _check_step(spec: RunSpec) -> None:
     for of_optimizer, why in (("needs_closure", "a loss function"), ("sparse_gradients", "sparse gradients")):
         if getattr(spec.optimizer, of_optimizer):
             raise SpecError(
-                f"workload must not be {training.name} with optimizer={spec.optimizer.name}, which takes {why}"
+                f"workload must not be {training.name} with optimizer={spec.optimizer.name}: it takes {why}"
             )

@@ -150,9 +150,7 @@ def _throughput(spec: RunSpec, told: Mapping[str, Any]) -> dict[str, Any]:
     if spec.training is None:
         return {}
     ends = (("", ""), ("_low", "_high"), ("_high", "_low"))
-    times = {
-        f"{arm}_samples_per_s{end}": told.get(f"{arm}_us{of}") for arm in TIMED_ARMS for end, of in ends
-    }
+    times = {f"{arm}_samples_per_s{end}": told.get(f"{arm}_us{of}") for arm in TIMED_ARMS for end, of in ends}
     return {name: spec.training.batch_size / us * 1e6 for name, us in times.items() if us}
 
 

@@ -19,7 +19,9 @@ Label = Callable[[Cell], str]
 
 _LAYERS = ("second_dtype", "param_groups", "frozen_layers", "layers_without_grad")
 
-USUAL = frozenset((name, fmt.value(value)) for name, value in LATER_AXES.items())
+_OF_TRAINING = ("batch_size", "amp", "channels_last", "image_size", "sequence_length", "set_to_none")
+
+USUAL = frozenset((name.removeprefix("compile_"), fmt.value(value)) for name, value in LATER_AXES.items())
 """Titles and labels of axes not worth a word where all cells have them."""
 
 
@@ -40,13 +42,15 @@ class Axis:
 def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
     """Return every axis with a label for each cell, in the order in which a table shows them."""
     workload: list[tuple[str, Label]] = [
+        *((name, _plain(name)) for name in ("workload", *_OF_TRAINING)),
         *((name, _plain(name)) for name in ("model", "width", "depth", "bias", "dtype", *_LAYERS)),
         ("optimizer", _with_arguments(cells, "optimizer")),
         ("scheduler", _with_arguments(cells, "scheduler")),
         ("lr", _learning_rate),
     ]
     compiling: list[tuple[str, Label]] = [
-        (name, _plain(f"compile_{name}")) for name in ("backend", "mode", "fullgraph", "dynamic", "cache")
+        (name, _plain(f"compile_{name}"))
+        for name in ("backend", "mode", "target", "fullgraph", "dynamic", "cache")
     ]
     rest: list[tuple[str, Label]] = [
         *((name, _plain(name)) for name in ("device", "threads")),

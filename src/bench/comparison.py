@@ -63,7 +63,7 @@ def compare(
         written = eager.gradients is None and parity.changed_gradients(start, eager)
         trained = None
     else:
-        start = [p.detach() for p in modules.make(spec, device).parameters()]
+        start = list(modules.make(spec, device).parameters())
         written = False
         trained = parity.Trained(
             losses, of_reference if reference else None, training.AMP_DTYPES.get(spec.training.amp)
@@ -90,7 +90,7 @@ def _reference(spec: RunSpec, device: torch.device, elements: int) -> tuple[Work
             reference.refill()
             loss = reference.step()
             if reference.training is not None:
-                losses.append(float(loss))
+                losses.append(float(loss.detach()))
     except Exception:  # whatever a user's own optimizer raises
         return None, losses
     return reference, losses

@@ -107,7 +107,8 @@ def parameter_bytes(spec: RunSpec) -> int:
 def _made(model: ModelSpec) -> nn.Module:
     dotted = model._target_
     if dotted is None:
-        assert model.width is not None and model.depth is not None  # noqa: S101  # `spec` has checked
+        assert model.width is not None  # noqa: S101  # `spec` has checked
+        assert model.depth is not None  # noqa: S101
         bias = bool(model.bias)
         return nn.Sequential(*(nn.Linear(model.width, model.width, bias) for _ in range(model.depth)))
     _check_library(model.name, dotted)

@@ -12,7 +12,8 @@ from src.spec import ModelSpec, RunSpec
 
 def shapes(model: ModelSpec) -> Iterator[tuple[int, tuple[int, ...], torch.dtype]]:
     """Yield layer, shape and dtype of each parameter: of each layer the weight, then the bias."""
-    assert model.width is not None and model.depth is not None  # noqa: S101  # `spec` has checked
+    assert model.width is not None  # noqa: S101  # `spec` has checked
+    assert model.depth is not None  # noqa: S101
     for layer in range(model.depth):
         own = model.second_dtype if model.second_dtype and layer % 2 else model.dtype
         dtype = getattr(torch, own)

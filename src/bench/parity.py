@@ -196,7 +196,9 @@ def _buffers(
     if eager.training is None or compiled.training is None:
         return
     other = dict(compiled.training.module.named_buffers())
-    exact = {} if reference is None or reference.training is None else reference.training.module.named_buffers()
+    exact = (
+        {} if reference is None or reference.training is None else reference.training.module.named_buffers()
+    )
     wide = dict(exact)
     for name, value in eager.training.module.named_buffers():
         size = _size(_wide(value))

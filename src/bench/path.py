@@ -10,7 +10,14 @@ from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
-from src.bench.torch_private import AUTOGRAD_CALL, GRADIENT_KEPT, GUARDS, INDUCTOR_CALL, OPTIMIZER_STEP, REGION
+from src.bench.torch_private import (
+    AUTOGRAD_CALL,
+    GRADIENT_KEPT,
+    GUARDS,
+    INDUCTOR_CALL,
+    OPTIMIZER_STEP,
+    REGION,
+)
 
 _OPERATIONS = ("aten::", "prims::")
 

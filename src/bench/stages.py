@@ -205,7 +205,7 @@ class Run:
 
         def after_step(loss: Any) -> None:
             if trains:
-                losses.append(float(loss))
+                losses.append(float(loss.detach()))
 
         return after_step
 

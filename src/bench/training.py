@@ -115,10 +115,10 @@ class Training:
             def step() -> torch.Tensor:
                 with autocast():
                     loss = loss_of(model(inputs), targets)
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]
                 update()
                 optimizer.zero_grad(set_to_none=set_to_none)
-                return loss.detach()
+                return loss
         else:
 
             def step() -> torch.Tensor:
@@ -127,7 +127,7 @@ class Training:
                 scaler.scale(loss).backward()
                 update()
                 optimizer.zero_grad(set_to_none=set_to_none)
-                return loss.detach()
+                return loss
 
         return step
 
@@ -140,7 +140,7 @@ def loss_of(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
 
 def logits_of(outputs: Any) -> torch.Tensor:
     """Return the logits among what a model returned: itself, or its attribute `logits`."""
-    return outputs if isinstance(outputs, torch.Tensor) else outputs.logits  # type: ignore[no-any-return]
+    return outputs if isinstance(outputs, torch.Tensor) else outputs.logits
 
 
 def batch(spec: RunSpec, module: nn.Module, device: torch.device) -> Batch:
@@ -160,7 +160,9 @@ def batch(spec: RunSpec, module: nn.Module, device: torch.device) -> Batch:
         inputs = torch.randn(size, generator=generator, device=device).to(dtype)
     if training.channels_last:
         if inputs.dim() != 4:
-            raise SpecError("workload.channels_last must be false with a model that takes no images: got true")
+            raise SpecError(
+                "workload.channels_last must be false with a model that takes no images: got true"
+            )
         inputs = inputs.to(memory_format=torch.channels_last)
     where, classes = _outputs(spec, module, inputs[:1])
     targets = torch.randint(classes, (training.batch_size, *where), generator=generator, device=device)
@@ -191,7 +193,9 @@ def _outputs(spec: RunSpec, module: nn.Module, sample: torch.Tensor) -> tuple[tu
     with torch.no_grad():
         outputs = module(sample)
     module.train()
-    if not isinstance(outputs, torch.Tensor) and not isinstance(getattr(outputs, "logits", None), torch.Tensor):
+    if not isinstance(outputs, torch.Tensor) and not isinstance(
+        getattr(outputs, "logits", None), torch.Tensor
+    ):
         raise SpecError(
             f"model={spec.model.name} must return logits, as a tensor or as its attribute logits: "
             f"got a {type(outputs).__name__}"
@@ -238,9 +242,7 @@ def build(
         check_amp(device, dtype)
     scaler = torch.amp.GradScaler(device.type) if dtype is torch.float16 else None
     optimizer, update = update_of(module, scaler)
-    return Training(
-        module, made, scaler, optimizer, update, _autocast(device, dtype), training.set_to_none
-    )
+    return Training(module, made, scaler, optimizer, update, _autocast(device, dtype), training.set_to_none)
 
 
 def _autocast(
@@ -262,11 +264,15 @@ def check_amp(device: torch.device, dtype: torch.dtype) -> None:
         with torch.autocast(device.type, dtype=dtype):
             values = torch.ones(1, 1, 8, 8, device=device, requires_grad=True)
             given = F.conv2d(values, torch.ones(1, 1, 3, 3, device=device))
-        given.sum().backward()
+        given.sum().backward()  # type: ignore[no-untyped-call]
     except RuntimeError as error:
-        raise Unsupported(f"workload.amp={name} does not work on {device.type}: {str(error).splitlines()[0]}") from error
+        raise Unsupported(
+            f"workload.amp={name} does not work on {device.type}: {str(error).splitlines()[0]}"
+        ) from error
     if given.dtype != dtype:
-        raise Unsupported(f"workload.amp={name}: torch {torch.__version__} has no such autocast on {device.type}")
+        raise Unsupported(
+            f"workload.amp={name}: torch {torch.__version__} has no such autocast on {device.type}"
+        )
 
 
 def _training(spec: RunSpec) -> TrainStepSpec:
