@@ -68,7 +68,7 @@ def compare(
         trained = parity.Trained(
             losses, of_reference if reference else None, training.AMP_DTYPES.get(spec.training.amp)
         )
-    columns = parity.compare(start, eager, compiled, reference, rates, trained)
+    columns = parity.compare(start, eager, compiled, reference, rates, trained=trained)
     return Comparison(columns, written, reference is not None)
 
 

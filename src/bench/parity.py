@@ -100,6 +100,7 @@ def compare(
     compiled: Workload,
     reference: Workload | None,
     rates: tuple[Rates, Rates],
+    *,
     trained: Trained | None = None,
 ) -> dict[str, Any]:
     """Return the parity columns of two arms, and a reference, after as many steps from `start`.
