@@ -73,7 +73,11 @@ ALLOWED = {
     "src.optimizers": (set(), ["src.choices", "src.rules"]),
     "src.schedulers": (set(), ["src.choices", "src.rules"]),
     "src.lr_functions": (set(), []),
-    "src.spec": ({"omegaconf"}, ["src.choices", "src.optimizers", "src.rules", "src.schedulers"]),
+    "src.workloads": (set(), ["src.rules"]),
+    "src.spec": (
+        {"omegaconf"},
+        ["src.choices", "src.optimizers", "src.rules", "src.schedulers", "src.workloads"],
+    ),
     "src.exclusions": (
         {"packaging", "yaml"},
         ["src.optimizers", "src.rules", "src.schedulers", "src.spec"],

@@ -60,23 +60,22 @@ def compiled(
         built: its objects, where they were made before.
     """
     built = built or workload.build(spec, device)
-    return _compiled(spec, built, now)
+    step, pieces = _compiled(spec, built)
+    return _arm(spec, built, step, now, pieces)
 
 
-def _compiled(spec: RunSpec, built: Workload, now: Callable[[], float]) -> Arm:
+def _compiled(spec: RunSpec, built: Workload) -> tuple[Callable[[], Any], Pieces | None]:
+    """Return the step with its target compiled, and its pieces, which share with it what is compiled."""
     cache: dict[int, Callable[..., Any]] = {}
 
     def once(what: Callable[..., Any]) -> Callable[..., Any]:
-        # The pieces of a step share with it what is compiled.
         if id(what) not in cache:
             cache[id(what)] = _compile(what, spec.compile)
         return cache[id(what)]
 
     target = spec.compile.target or spec.workload.target
-    arm = _arm(spec, built, built.compiled_step(once, target), now)
-    if built.training is not None:
-        arm.pieces = built.training.pieces(once, target)
-    return arm
+    step = built.compiled_step(once, target)
+    return step, None if built.training is None else built.training.pieces(once, target)
 
 
 def eager_after_compile(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm:
@@ -90,7 +89,7 @@ def eager_after_compile(spec: RunSpec, device: torch.device, now: Callable[[], f
     and limit: make it only when the compiled arm has been traced and warmed up.
     """
     built = workload.build(spec, device)
-    step = _compiled(spec, built, now).step
+    step, _ = _compiled(spec, built)
     for _ in range(TUTORIAL_WARM_UPS):
         step()
     built.settle()
@@ -120,7 +119,13 @@ def _compile(what: Callable[..., Any], how: CompileSpec) -> Callable[..., Any]:
     )
 
 
-def _arm(spec: RunSpec, built: Workload, step: Callable[[], Any], now: Callable[[], float]) -> Arm:
+def _arm(
+    spec: RunSpec,
+    built: Workload,
+    step: Callable[[], Any],
+    now: Callable[[], float],
+    pieces: Pieces | None = None,
+) -> Arm:
     """Return an arm; whatever the step, it is timed by this code."""
     if spec.measure.grads == "static":
         built.fix_gradients()
@@ -139,9 +144,9 @@ def _arm(spec: RunSpec, built: Workload, step: Callable[[], Any], now: Callable[
 
         return run
 
-    arm = Arm(built, step, counted(timed), counted(plain))
-    if built.training is not None:
-        arm.pieces = built.training.pieces()
+    if pieces is None and built.training is not None:
+        pieces = built.training.pieces()
+    arm = Arm(built, step, counted(timed), counted(plain), pieces)
     return arm
 
 

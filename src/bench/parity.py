@@ -142,9 +142,9 @@ def compare(
         "parity_max_abs": _largest(d.largest for d in moved),
         "parity_error": _largest(d.relative(d.apart) for d in moved),
         "parity_state_error": _largest(d.relative(d.apart) for d in [*kept, *buffers]),
-        "parity_loss_error": _largest(d.relative(d.apart) for d in losses),
         "parity_eager_error": _largest(d.relative(d.eager) for d in moved),
         "parity_compiled_error": _largest(d.relative(d.compiled) for d in moved),
+        **({"parity_loss_error": losses[0].relative(losses[0].apart)} if losses else {}),
     }
 
 

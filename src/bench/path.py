@@ -31,10 +31,10 @@ class Operation:
     """The innermost compiled frame around it; None when there is none."""
     in_inductor: bool
     """Whether an inductor graph called it."""
-    in_graph: bool
-    """Whether a graph that autograd calls, forward or backward, called it."""
     in_optimizer: bool
     """Whether an eager optimizer step called it."""
+    in_graph: bool = False
+    """Whether a graph that autograd calls, forward or backward, called it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +119,4 @@ def _operation(event: Any) -> Operation | None:
         in_graph |= around.name in AUTOGRAD_CALL
         in_optimizer |= around.name.startswith(OPTIMIZER_STEP)
         around = around.cpu_parent
-    return Operation(event.name, compile_id, in_inductor, in_graph, in_optimizer)
+    return Operation(event.name, compile_id, in_inductor, in_optimizer, in_graph)

@@ -3,6 +3,7 @@
 import threading
 import time
 
+import pytest
 import torch
 
 from src.bench import utilisation
@@ -42,8 +43,6 @@ class TestOf:
             raise RuntimeError("out of luck")
 
         before = threading.active_count()
-        try:
+        with pytest.raises(RuntimeError, match="out of luck"):
             utilisation.of(step, CPU, lambda: 0.5)
-        except RuntimeError as error:
-            assert str(error) == "out of luck"
         assert threading.active_count() == before
