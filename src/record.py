@@ -48,13 +48,6 @@ _IDENTITY = (
 )
 
 _AXES = (
-    Column("workload", _TEXT, "", "what a step is: optimizer_step, or train_step from forward to zero_grad"),
-    Column("batch_size", _INT, "", "samples in a batch; null without training, like the five that follow"),
-    Column("amp", _TEXT, "", "automatic mixed precision: none, bf16, or fp16 with a gradient scaler"),
-    Column("channels_last", _BOOL, "", "memory format channels_last of model and images"),
-    Column("image_size", _INT, "", "height and width of images, where the model takes images"),
-    Column("sequence_length", _INT, "", "tokens of a sample, where the model takes tokens"),
-    Column("set_to_none", _BOOL, "", "set_to_none of zero_grad"),
     Column("model", _TEXT, "", "choice of model"),
     Column("width", _INT, "", "model.width"),
     Column("depth", _INT, "", "model.depth"),
@@ -66,6 +59,13 @@ _AXES = (
     Column(
         "layers_without_grad", _INT, "", "layers whose parameters have no gradient, though they ask for one"
     ),
+    Column("workload", _TEXT, "", "what a step is: optimizer_step, or train_step from forward to zero_grad"),
+    Column("batch_size", _INT, "", "samples in a batch; null without training, like the five that follow"),
+    Column("amp", _TEXT, "", "automatic mixed precision: none, bf16, or fp16 with a gradient scaler"),
+    Column("channels_last", _BOOL, "", "memory format channels_last of model and images"),
+    Column("image_size", _INT, "", "height and width of images, where the model takes images"),
+    Column("sequence_length", _INT, "", "tokens of a sample, where the model takes tokens"),
+    Column("set_to_none", _BOOL, "", "set_to_none of zero_grad"),
     Column("parameters", _INT, "", "number of parameter elements"),
     Column("tensors", _INT, "", "number of parameter tensors"),
     Column("optimizer", _TEXT, "", "choice of optimizer"),

@@ -42,8 +42,8 @@ class Axis:
 def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
     """Return every axis with a label for each cell, in the order in which a table shows them."""
     workload: list[tuple[str, Label]] = [
-        *((name, _plain(name)) for name in ("workload", *_OF_TRAINING)),
         *((name, _plain(name)) for name in ("model", "width", "depth", "bias", "dtype", *_LAYERS)),
+        *((name, _plain(name)) for name in ("workload", *_OF_TRAINING)),
         ("optimizer", _with_arguments(cells, "optimizer")),
         ("scheduler", _with_arguments(cells, "scheduler")),
         ("lr", _learning_rate),

@@ -48,6 +48,11 @@ WORSE_THAN_EAGER = 1.5
 1.1 in bfloat16; a stale constant in NAdam had 6."""
 
 
+WORSE_IN_TRAINING = 3.0
+"""The same of training steps, whose errors feed on themselves: honest steps of two small models under mixed
+precision had up to 1.95 over three seeds, in one of a hundred tensors."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Difference:
     """How far the arms are apart in one tensor, as root mean squares."""
@@ -60,6 +65,7 @@ class _Difference:
     eager: float | None
     """Distance of the eager arm from the reference."""
     compiled: float | None
+    worse: float = WORSE_THAN_EAGER
 
     def relative(self, distance: float | None) -> float | None:
         """Return a distance relative to the tensor's size; None where that is zero."""
@@ -73,7 +79,7 @@ class _Difference:
             return True
         if self.eager is None or self.compiled is None or self.eager > allowed + self.rounding:
             return False
-        return self.compiled <= WORSE_THAN_EAGER * self.eager
+        return self.compiled <= self.worse * self.eager
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +121,19 @@ def compare(
     """
     steps = len(rates[0])
     dtypes = {p.dtype for p in eager.parameters}
+    mixed = trained is not None and trained.dtype is not None
     if trained is not None and trained.dtype is not None:
         dtypes |= {trained.dtype}
-    allowed = tolerance(type(eager.optimizer).__name__, dtypes, reference=reference is not None)
+    # A reference without mixed precision is no nearer to either arm.
+    allowed = tolerance(type(eager.optimizer).__name__, dtypes, reference=reference is not None and not mixed)
     moved = list(_parameters(start, eager, compiled, reference, steps))
     kept, unlike = _states(eager, compiled, reference, steps)
     buffers = list(_buffers(eager, compiled, reference, steps))
     losses = [] if trained is None else [_losses(trained, steps)]
     if trained is not None:
         moved, kept, buffers, losses = (
-            [replace(d, rounding=math.inf) for d in group] for group in (moved, kept, buffers, losses)
+            [replace(d, rounding=math.inf, worse=WORSE_IN_TRAINING) for d in group]
+            for group in (moved, kept, buffers, losses)
         )
     reason = (
         _unlike_rates(*rates)
