@@ -228,7 +228,7 @@ class TestCommittedRows:
         shown = capsys.readouterr().out
         assert "9 cells on both sides, 15 in the base alone." in shown
         assert "optimizer_args.differentiable unknown -> false" in shown
-        assert "schema_version 1 -> 4" in shown
+        assert "schema_version 1 -> 3" in shown
         assert "Verdicts: 9 no change." in shown
 
     @pytest.mark.parametrize("metric", ["speedup", "eager_us", "compiled_us"])
