@@ -65,6 +65,13 @@ _AXES = (
     Column(
         "layers_without_grad", _INT, "", "layers whose parameters have no gradient, though they ask for one"
     ),
+    Column("workload", _TEXT, "", "what a step is: optimizer_step, or train_step from forward to zero_grad"),
+    Column("batch_size", _INT, "", "samples in a batch; null without training, like the five that follow"),
+    Column("amp", _TEXT, "", "automatic mixed precision: none, bf16, or fp16 with a gradient scaler"),
+    Column("channels_last", _BOOL, "", "memory format channels_last of model and images"),
+    Column("image_size", _INT, "", "height and width of images, where the model takes images"),
+    Column("sequence_length", _INT, "", "tokens of a sample, where the model takes tokens"),
+    Column("set_to_none", _BOOL, "", "set_to_none of zero_grad"),
     Column("parameters", _INT, "", "number of parameter elements"),
     Column("tensors", _INT, "", "number of parameter tensors"),
     Column("optimizer", _TEXT, "", "choice of optimizer"),
@@ -75,6 +82,12 @@ _AXES = (
     Column("lr_device", _TEXT, "", "device of the learning rate tensor; null for a float"),
     Column("compile_backend", _TEXT, "", "backend of torch.compile; none compiles nothing"),
     Column("compile_mode", _TEXT, "", "mode of torch.compile"),
+    Column(
+        "compile_target",
+        _TEXT,
+        "",
+        "what is compiled: model, optimizer, model_and_optimizer, or the whole step",
+    ),
     Column("compile_fullgraph", _BOOL, "", "fullgraph of torch.compile"),
     Column("compile_dynamic", _BOOL, "", "dynamic of torch.compile; null is torch's choice"),
     Column("compile_cache", _TEXT, "", "cold or warm on-disk compile cache, as asked for"),
@@ -91,6 +104,10 @@ _AXES = (
     ),
     Column("seed", _INT, "", "seed of parameters and gradients"),
     Column("measure", _TEXT, "", "choice of measure"),
+)
+
+_TRAINING = (
+    Column("input_shape", _INTS, "", "shape of the batch that the model gets; null without training"),
 )
 
 _OUTCOME = (
@@ -129,6 +146,7 @@ def _arm(name: str, what: str) -> tuple[Column, ...]:
         *_interval(
             f"{name}_us", "us", f"time of {what}: median over the rounds, geometric mean over processes"
         ),
+        *_interval(f"{name}_samples_per_s", "samples/s", f"batch_size / {name}_us; null without training"),
         Column(f"{name}_mean_us", _FLOAT, "us", f"mean time of {what} over all rounds"),
         Column(f"{name}_process_us", _FLOATS, "us", f"median time of {what} in each process"),
         Column(f"{name}_block_us", _FLOATS, "us", f"time of {what} in each round's block, of all processes"),
@@ -190,14 +208,33 @@ def _why(name: str, what: str) -> tuple[Column, ...]:
             f"{name}_peak_bytes",
             _INT,
             "bytes",
-            f"parameters, gradients, states and most temporary memory of {what}",
+            f"parameters, gradients, states and most temporary memory of {what}; with a model its buffers "
+            "and the batch",
+        ),
+        Column(
+            f"{name}_reserved_bytes",
+            _INT,
+            "bytes",
+            f"GPU memory that torch reserves for that: {name}_peak_bytes with what lies idle; null on a CPU",
+        ),
+        Column(
+            f"{name}_gpu_utilisation",
+            _FLOAT,
+            "",
+            f"part of the time in which NVML saw the GPU busy while repeating {what}; null without training",
         ),
     )
 
 
 _EXPLANATION = (
     *(column for name, what in _WHAT_IS_TIMED.items() for column in _why(name, what)),
-    Column("working_set_bytes", _INT, "bytes", "parameters, gradients and states of the eager arm"),
+    Column(
+        "working_set_bytes",
+        _INT,
+        "bytes",
+        "parameters, gradients and states of the eager arm; null with training, like step_bytes, "
+        "eager_bytes, bandwidth_gbps and floor_us, which are those of an optimizer's step",
+    ),
     Column("state_bytes", _INT, "bytes", "tensors that the eager arm's optimizer keeps"),
     Column("step_bytes", _INT, "bytes", "least memory that the update must read and write, by its formula"),
     Column("eager_bytes", _INT, "bytes", "memory that the eager step's operations read and write, counted"),
@@ -233,7 +270,7 @@ _COMPILE = (
     Column("code_hash", _TEXT, "", "hash of their code: equal where two runs got the same kernels"),
     Column("cudagraph_skips", _INT, "", "CUDA graphs that torch skipped in the trace"),
     Column("cudagraph_skip_reasons", _TEXTS, "", "why, where torch says so"),
-    Column("compile_s", _FLOAT, "s", "first call of the compiled arm, wall time"),
+    Column("compile_s", _FLOAT, "s", "first step of the compiled arm, wall time"),
     Column("compile_warm_s", _FLOAT, "s", "the same in a second process, which finds the first one's cache"),
     Column("compile_torch_s", _FLOAT, "s", "compile time of the first call by torch's own count"),
     Column("recompile_torch_s", _FLOAT, "s", "compile time of the later calls by torch's own count"),
@@ -289,6 +326,14 @@ _PARITY = (
         "",
         "difference of the arms' optimizer states relative to their size, of the worst tensor",
     ),
+    Column(
+        "parity_loss_error",
+        _FLOAT,
+        "",
+        "difference of the arms' losses over the trace relative to their size; null without training",
+    ),
+    Column("eager_final_loss", _FLOAT, "", "loss of the eager arm in the last step of the trace"),
+    Column("compiled_final_loss", _FLOAT, "", "loss of the compiled arm in the last step of the trace"),
     Column("parity_tolerance", _FLOAT, "", "allowed parity_error and parity_state_error"),
     Column("parity_eager_error", _FLOAT, "", "parity_error of the eager arm against eager steps in float64"),
     Column(
@@ -331,6 +376,7 @@ _MACHINE = (
 COLUMNS: tuple[Column, ...] = (
     *_IDENTITY,
     *_AXES,
+    *_TRAINING,
     *_OUTCOME,
     *_TIMES,
     *_EXPLANATION,

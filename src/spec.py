@@ -23,6 +23,7 @@ from src.models import ModelSpec
 from src.optimizers import OPTIMIZERS, OptimizerSpec
 from src.rules import SpecError, check_fields, check_keys, key
 from src.schedulers import SCHEDULERS, SchedulerSpec
+from src.workloads import TARGETS, WORKLOADS, TrainStepSpec, WorkloadSpec
 
 BACKENDS = ("inductor", "cudagraphs", "aot_eager", "eager", "none")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -42,6 +43,10 @@ class CompileSpec:
         choices=BACKENDS,
     )
     mode: str = key("mode of torch.compile", choices=MODES)
+    target: str | None = key(
+        "what is compiled; null: the whole of an optimizer step, the model of a training step",
+        choices=TARGETS,
+    )
     fullgraph: bool = key("fail on a graph break")
     dynamic: bool | None = key("dynamic shapes; null leaves the choice to torch")
     cache: str = key("on-disk compile cache at the start of the run", choices=("cold", "warm"))
@@ -132,6 +137,7 @@ class ExperimentSpec:
 class RunSpec:
     """One run, whole."""
 
+    workload: WorkloadSpec
     model: ModelSpec
     optimizer: OptimizerSpec
     scheduler: SchedulerSpec
@@ -156,6 +162,11 @@ class RunSpec:
         return self.compile.backend != "none"
 
     @property
+    def training(self) -> TrainStepSpec | None:
+        """The keys of a training step; None where the optimizer's step alone is measured."""
+        return self.workload if isinstance(self.workload, TrainStepSpec) else None
+
+    @property
     def lr_as_tensor(self) -> bool:
         """Whether the learning rate is held in a tensor."""
         return self.lr_type != "float"
@@ -166,9 +177,13 @@ class RunSpec:
         return self.lr_type.removesuffix("_tensor") if self.lr_as_tensor else None
 
     def run_key(self) -> str:
-        """Return the 12 hex digits that name what is measured, whatever it is called or stored."""
+        """Return the 12 hex digits that name what is measured, whatever it is called or stored.
+
+        Keys that came later are left out where they have the value that all earlier runs had.
+        """
         plain = asdict(self)
-        for dotted in NOT_MEASURED:
+        later = () if self.training else _OF_TRAINING
+        for dotted in (*NOT_MEASURED, *later):
             *groups, name = dotted.split(".")
             del reduce(getitem, groups, plain)[name]
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
@@ -185,6 +200,8 @@ NOT_MEASURED = (
 )
 """Keys of `RunSpec` that do not change what is measured, and so are no part of the run key."""
 
+_OF_TRAINING = ("workload", "compile.target")
+
 
 def from_config(config: DictConfig) -> RunSpec:
     """Turn a composed Hydra config into a checked `RunSpec`.
@@ -195,6 +212,7 @@ def from_config(config: DictConfig) -> RunSpec:
     """
     spec = _to_object(config)
     check_fields(spec)
+    spec.compile.target = spec.compile.target or spec.workload.target
     _check_together(spec)
     return spec
 
@@ -215,7 +233,12 @@ def _check_together(spec: RunSpec) -> None:
     """Check the rules that concern several keys."""
     _check_choice("optimizer", spec.optimizer, OPTIMIZERS)
     _check_choice("scheduler", spec.scheduler, SCHEDULERS)
+    if type(spec.workload) is not WORKLOADS.get(spec.workload.name):
+        raise SpecError(
+            f"workload.name must not be changed, choose workload=NAME: got {spec.workload.name!r}"
+        )
     _check_model(spec)
+    _check_step(spec)
     arms = spec.measure.arms
     if len(set(arms)) != len(arms):
         raise SpecError(f"measure.arms must not repeat an arm: got {arms}")
@@ -275,3 +298,30 @@ def _check_model(spec: RunSpec) -> None:
             f"model.param_groups must not be decay with optimizer={optimizer.name}: "
             f"it has no weight_decay{told}"
         )
+
+
+def _check_step(spec: RunSpec) -> None:
+    """Check what the kind of step rules out."""
+    model, training = spec.model, spec.training
+    if training is None:
+        if spec.compile.target != "step":
+            raise SpecError(
+                f"compile.target must be step with workload={spec.workload.name}: got {spec.compile.target}"
+            )
+        return
+    chosen = f"workload={training.name}"
+    for name, usual in (("second_dtype", None), ("frozen_layers", 0), ("layers_without_grad", 0)):
+        if getattr(model, name, usual) != usual:
+            told = "null" if usual is None else usual
+            raise SpecError(f"model.{name} must be {told} with {chosen}: got {getattr(model, name)}")
+    if training.amp != "none" and model.dtype != "float32":
+        raise SpecError(f"workload.amp must be none with model.dtype={model.dtype}: got {training.amp}")
+    if spec.measure.grads != "fresh":
+        raise SpecError(
+            f"measure.grads must be fresh with {chosen}, whose backward makes them: got {spec.measure.grads}"
+        )
+    for of_optimizer, why in (("needs_closure", "a loss function"), ("sparse_gradients", "sparse gradients")):
+        if getattr(spec.optimizer, of_optimizer):
+            raise SpecError(
+                f"workload must not be {training.name} with optimizer={spec.optimizer.name}: it takes {why}"
+            )

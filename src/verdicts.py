@@ -82,6 +82,7 @@ def columns(processes: Sequence[ProcessTimes], spec: RunSpec, facts: Mapping[str
     if first.before_compile_us:
         before = _over([median_interval(p.before_compile_us) for p in processes])
         told |= _ends("eager_before_compile_us", before)
+    told |= _throughput(spec, told)
     floor_us = facts.get("floor_us")
     if floor_us is not None:
         told |= {f"{n}_attained": floor_us / told[f"{n}_us"] for n in TIMED_ARMS if f"{n}_us" in told}
@@ -142,6 +143,15 @@ def _arm(name: str, times: Sequence[ArmTimes]) -> dict[str, Any]:
         f"{name}_block_us": blocks,
         f"{name}_steps_per_block": times[0].steps_per_block,
     }
+
+
+def _throughput(spec: RunSpec, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the samples per second of each arm whose time is known, with the interval of that time."""
+    if spec.training is None:
+        return {}
+    ends = (("", ""), ("_low", "_high"), ("_high", "_low"))
+    times = {f"{arm}_samples_per_s{end}": told.get(f"{arm}_us{of}") for arm in TIMED_ARMS for end, of in ends}
+    return {name: spec.training.batch_size / us * 1e6 for name, us in times.items() if us}
 
 
 def _best(arm: str, processes: Sequence[ProcessTimes], unseen: float) -> dict[str, Any]:

@@ -12,144 +12,112 @@ import csv
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from importlib.machinery import ModuleSpec
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 
-FOLDER = Path(__file__).resolve().parents[1] / "src" / "model_shapes"
+from src.bench import libraries
 
-LLAMA_3_2_1B = {
-    "vocab_size": 128256,
-    "hidden_size": 2048,
-    "intermediate_size": 8192,
-    "num_hidden_layers": 16,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 64,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "tie_word_embeddings": True,
-}
-"""What gives the parameters their shapes in config.json of huggingface.co/meta-llama/Llama-3.2-1B,
-commit 4e20de362430cd3b72f300e6b0f18e50e7166e08."""
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "model_shapes"
 
 
 @dataclass(frozen=True)
 class Source:
     """Where a model comes from."""
 
-    library: str
     what: str
     """How it is made, in words that run."""
-    make: Callable[[], torch.nn.Module]
     published: int
     """Parameters that are published for it."""
     reference: str
     """Where."""
 
 
-def _torchvision(name: str) -> Callable[[], torch.nn.Module]:
-    def make() -> torch.nn.Module:
-        module = "vision_transformer" if name.startswith("vit") else "resnet"
-        return getattr(_models_of_torchvision(module), name)()
-
-    return make
-
-
-@cache
-def _models_of_torchvision(module: str) -> Any:
-    """Return a module of torchvision.models, which needs none of torchvision's compiled operators.
-
-    The package itself does, and cannot be imported beside a torch that they were not compiled for.
-    """
-    try:
-        return importlib.import_module(f"torchvision.models.{module}")
-    except RuntimeError:  # such as: operator torchvision::nms does not exist
-        _forget_torchvision()
-    found = importlib.util.find_spec("torchvision")
-    assert found is not None  # it was there a moment ago
-    try:
-        for name in ("torchvision", "torchvision.models"):
-            package = sys.modules[name] = ModuleType(name)
-            below = name.split(".")[1:]
-            package.__path__ = [str(Path(f, *below)) for f in found.submodule_search_locations or ()]
-        return importlib.import_module(f"torchvision.models.{module}")
-    finally:
-        _forget_torchvision()
-
-
-def _forget_torchvision() -> None:
-    """Let others, such as transformers, find the package as it is, and not as a part of it was imported."""
-    for name in [n for n in sys.modules if n.partition(".")[0] == "torchvision"]:
-        del sys.modules[name]
-
-
-def _transformers(model: str, config: str, **arguments: Any) -> Callable[[], torch.nn.Module]:
-    def make() -> torch.nn.Module:
-        library = importlib.import_module("transformers")
-        return getattr(library, model)(getattr(library, config)(**arguments))
-
-    return make
-
-
 SOURCES = {
     "resnet18": Source(
-        "torchvision",
         "torchvision.models.resnet18()",
-        _torchvision("resnet18"),
         11_689_512,
         "ResNet18_Weights.IMAGENET1K_V1.meta['num_params']",
     ),
     "resnet50": Source(
-        "torchvision",
         "torchvision.models.resnet50()",
-        _torchvision("resnet50"),
         25_557_032,
         "ResNet50_Weights.IMAGENET1K_V2.meta['num_params']",
     ),
     "resnet101": Source(
-        "torchvision",
         "torchvision.models.resnet101()",
-        _torchvision("resnet101"),
         44_549_160,
         "ResNet101_Weights.IMAGENET1K_V2.meta['num_params']",
     ),
     "vit_b_16": Source(
-        "torchvision",
         "torchvision.models.vit_b_16()",
-        _torchvision("vit_b_16"),
         86_567_656,
         "ViT_B_16_Weights.IMAGENET1K_V1.meta['num_params']",
     ),
     "gpt2": Source(
-        "transformers",
         "GPT2LMHeadModel(GPT2Config()), whose head is its token embedding",
-        _transformers("GPT2LMHeadModel", "GPT2Config"),
         124_439_808,
         "huggingface.co/openai-community/gpt2 (124M parameters)",
     ),
     "bert_base": Source(
-        "transformers",
-        "BertModel(BertConfig()), without a head: bert-base-uncased",
-        _transformers("BertModel", "BertConfig"),
-        109_482_240,
-        "huggingface.co/google-bert/bert-base-uncased (110M parameters)",
+        "BertForMaskedLM(BertConfig()), whose head ends in its token embedding: bert-base-uncased",
+        109_514_298,
+        "huggingface.co/google-bert/bert-base-uncased: the 109,482,240 of its BertModel, less the pooler's "
+        "590,592, with the head's 590,592 + 1,536 + 30,522 beside the embedding",
     ),
     "llama_1b": Source(
-        "transformers",
         "LlamaForCausalLM(LlamaConfig(...)) with the config of meta-llama/Llama-3.2-1B, whose head is its "
         "token embedding",
-        _transformers("LlamaForCausalLM", "LlamaConfig", **LLAMA_3_2_1B),
         1_235_814_400,
         "huggingface.co/meta-llama/Llama-3.2-1B (1.23B parameters)",
     ),
 }
+
+
+def make(name: str) -> torch.nn.Module:
+    """Make a model as the product makes it, also beside a torchvision that cannot be imported.
+
+    torchvision.models is Python alone, but its package loads compiled operators, which cannot be loaded
+    beside a torch that they were not compiled for.
+
+    Raises:
+        ImportError: the library is not there.
+    """
+    library = libraries.PUBLISHED[name].library
+    found = importlib.util.find_spec(library)
+    if found is None:
+        raise ImportError(f"{library} is not installed")
+    if library != "torchvision" or _works(library):
+        return libraries.make(name)
+    try:
+        for package in ("torchvision", "torchvision.models"):
+            module = sys.modules[package] = ModuleType(package)
+            module.__path__ = [
+                str(Path(f, *package.split(".")[1:])) for f in found.submodule_search_locations
+            ]
+            module.__spec__ = ModuleSpec(package, None, is_package=True)
+        return libraries.make(name)
+    finally:
+        _forget(library)
+
+
+def _works(library: str) -> bool:
+    try:
+        importlib.import_module(library)
+    except RuntimeError:  # such as: operator torchvision::nms does not exist
+        _forget(library)
+        return False
+    return True
+
+
+def _forget(library: str) -> None:
+    """Let others, such as transformers, find a package as it is, and not as a part of it was imported."""
+    for name in [n for n in sys.modules if n.partition(".")[0] == library]:
+        del sys.modules[name]
 
 
 def rows_of(name: str) -> list[tuple[str, str, str]]:
@@ -159,7 +127,7 @@ def rows_of(name: str) -> list[tuple[str, str, str]]:
         ImportError: the library is not there.
     """
     with torch.device("meta"):
-        model = SOURCES[name].make()
+        model = make(name)
     return [(n, "x".join(map(str, p.shape)), _kind(model, n)) for n, p in model.named_parameters()]
 
 
@@ -177,10 +145,10 @@ def _kind(model: torch.nn.Module, name: str) -> str:
 
 def write(name: str) -> None:
     """Write the table of a model."""
-    rows, source = rows_of(name), SOURCES[name]
+    rows, source, library = rows_of(name), SOURCES[name], libraries.PUBLISHED[name].library
     with (FOLDER / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
         file.write(f"# {source.what}\n")
-        file.write(f"# Made by python -m tests.model_shapes from {source.library} {version(source.library)};")
+        file.write(f"# Made by python -m tests.model_shapes from {library} {version(library)};")
         file.write(" do not edit. Parameters in their order, a shared one once.\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerows([("name", "shape", "kind"), *rows])

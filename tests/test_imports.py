@@ -75,9 +75,10 @@ ALLOWED = {
     "src.schedulers": (set(), ["src.choices", "src.rules"]),
     "src.models": (set(), ["src.choices", "src.rules"]),
     "src.lr_functions": (set(), []),
+    "src.workloads": (set(), ["src.rules"]),
     "src.spec": (
         {"omegaconf"},
-        ["src.choices", "src.models", "src.optimizers", "src.rules", "src.schedulers"],
+        ["src.choices", "src.models", "src.optimizers", "src.rules", "src.schedulers", "src.workloads"],
     ),
     "src.exclusions": (
         {"packaging", "yaml"},

@@ -8,7 +8,7 @@ import pytest
 from src import record, vocabulary
 from tests.rows import row
 
-WRITTEN = {"GB/s": "gbps", "MHz": "mhz", "C": "c", "W": "w"}
+WRITTEN = {"GB/s": "gbps", "samples/s": "samples_per_s", "MHz": "mhz", "C": "c", "W": "w"}
 """Units that a column's name cannot have as they are written."""
 
 KNOWN_NAMES = {"load_average"}

@@ -1,6 +1,7 @@
 """The typed configuration: rules over several keys, the run key, and JSON."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -355,6 +356,31 @@ class TestRunKey:
         assert one.run_key() != other.run_key()
         assert one.scheduler.described() != other.scheduler.described()
 
+    def test_keys_that_came_later_left_the_keys_of_earlier_runs_alone(self):
+        """What the version without training steps (schema 3) called these runs."""
+        others = ("model=tiny", "optimizer=sgd", "scheduler=linear", "device=cpu")
+        assert (spec_of().run_key(), spec_of(*others).run_key()) == ("3fbd3107d1b8", "c144c85d3d60")
+
+    @pytest.mark.parametrize(
+        "override",
+        [
+            *("workload.batch_size=8", "workload.amp=bf16", "workload.channels_last=true"),
+            *("workload.image_size=32", "workload.sequence_length=32", "workload.set_to_none=false"),
+            *("compile.target=optimizer", "compile.target=step", "compile.target=model_and_optimizer"),
+            *("model=tiny_transformer", "model.arguments.channels=8"),
+        ],
+    )
+    def test_every_key_of_a_training_step_changes_it(self, override):
+        """Also what is compiled, and what the model is made with."""
+        base = ("workload=train_step", "model=tiny_cnn")
+        assert spec_of(*base, override).run_key() != spec_of(*base).run_key()
+
+    def test_a_target_that_is_the_usual_one_is_the_same_run(self):
+        """Named or not, it is the model of a training step and the whole of an optimizer's."""
+        base = ("workload=train_step", "model=tiny_cnn")
+        assert spec_of(*base, "compile.target=model").run_key() == spec_of(*base).run_key()
+        assert spec_of("compile.target=step").run_key() == spec_of().run_key()
+
     def test_one_number_written_in_two_ways_is_one_number(self):
         """1e-2 and 0.01 measure the same, and so do 1 and 1.0."""
         assert spec_of("optimizer.lr=1e-2").run_key() == spec_of("optimizer.lr=0.01").run_key()
@@ -364,9 +390,52 @@ class TestRunKey:
         """A key added to RunSpec is measured until it is listed as not measured."""
         names = {f for f in asdict(spec_of()) if f not in spec.NOT_MEASURED}
         assert names == {
-            *("model", "optimizer", "scheduler", "compile", "measure"),
+            *("workload", "model", "optimizer", "scheduler", "compile", "measure"),
             *("lr_type", "device", "threads", "cpus", "seed"),
         }
+
+
+TRAIN = ("workload=train_step", "model=tiny_cnn")
+
+
+class TestTrainStep:
+    @pytest.mark.parametrize(
+        ("overrides", "message"),
+        [
+            (
+                ("compile.target=model",),
+                "compile.target must be step with workload=optimizer_step: got model",
+            ),
+            (("workload.name=train_step",), "workload.name must not be changed, choose workload=NAME"),
+            ((*TRAIN, "optimizer=lbfgs"), "workload must not be train_step with optimizer=lbfgs"),
+            ((*TRAIN, "optimizer=sparseadam"), "with optimizer=sparseadam: it takes sparse gradients"),
+            ((*TRAIN, "measure.grads=static"), "measure.grads must be fresh with workload=train_step"),
+            (
+                (*TRAIN, "model.dtype=bfloat16", "workload.amp=bf16"),
+                "workload.amp must be none with model.dtype=bfloat16: got bf16",
+            ),
+            (
+                ("workload=train_step", "model=tiny", "model.frozen_layers=1"),
+                "model.frozen_layers must be 0 with workload=train_step: got 1",
+            ),
+            ((*TRAIN, "workload.amp=fp8"), "workload.amp must be one of none, bf16, fp16: got 'fp8'"),
+            ((*TRAIN, "workload.batch_size=0"), "workload.batch_size must be at least 1: got 0"),
+            ((*TRAIN, "compile.target=loss"), "compile.target must be one of model, optimizer"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, overrides, message):
+        """The dotted key, the rule, what came."""
+        with pytest.raises(SpecError, match=re.escape(message)):
+            spec_of(*overrides)
+
+    def test_an_optimizer_step_has_no_batch(self):
+        """Its keys are those of a training step alone."""
+        with pytest.raises(SpecError, match=r"^workload\.batch_size is not a key: workload has name$"):
+            spec_of("+workload.batch_size=4")
+
+    def test_square_layers_can_be_trained(self):
+        """The model is then a chain of linear layers."""
+        assert spec_of("workload=train_step", "model=tiny").training.batch_size == 32
 
 
 class TestToJson:

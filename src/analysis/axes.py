@@ -23,7 +23,9 @@ Labels = Callable[[Columns], tuple[str, ...]]
 
 _LAYERS = ("second_dtype", "param_groups", "frozen_layers", "layers_without_grad")
 
-USUAL = frozenset((name, fmt.value(value)) for name, value in LATER_AXES.items())
+_OF_TRAINING = ("batch_size", "amp", "channels_last", "image_size", "sequence_length", "set_to_none")
+
+USUAL = frozenset((name.removeprefix("compile_"), fmt.value(value)) for name, value in LATER_AXES.items())
 """Titles and labels of axes not worth a word where all cells have them."""
 
 
@@ -51,11 +53,13 @@ def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
     workload: list[tuple[str, Labels]] = [
         ("model", _with_arguments("model")),
         *((name, _plain(name)) for name in ("width", "depth", "bias", "dtype", *_LAYERS)),
+        *((name, _plain(name)) for name in ("workload", *_OF_TRAINING)),
         *((name, _with_arguments(name)) for name in ("optimizer", "scheduler")),
         ("lr", _learning_rates),
     ]
     compiling: list[tuple[str, Labels]] = [
-        (name, _plain(f"compile_{name}")) for name in ("backend", "mode", "fullgraph", "dynamic", "cache")
+        (name, _plain(f"compile_{name}"))
+        for name in ("backend", "mode", "target", "fullgraph", "dynamic", "cache")
     ]
     rest: list[tuple[str, Labels]] = [
         *((name, _plain(name)) for name in ("device", "threads")),

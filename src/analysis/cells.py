@@ -125,6 +125,14 @@ class Cell:
         verdict = None if speedup is None else stats.verdict(speedup, effect)
         return Best(names, self._estimate("eager_best_us"), speedup, verdict)
 
+    def samples_per_s(self, arm: str) -> Interval | None:
+        """Return the samples per second of an arm, such as `eager_best`; None without training."""
+        batch, us = self.facts["batch_size"], self._estimate(f"{arm}_us")
+        if batch is None or us is None:
+            return None
+        low, high = (None if end is None else batch / end * 1e6 for end in (us.high, us.low))
+        return Interval(batch / us.center * 1e6, low, high)
+
     @property
     def eager_after_compile(self) -> Interval | None:
         """Time in us of a step of an eager optimizer that was compiled before."""

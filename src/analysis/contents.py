@@ -44,7 +44,9 @@ class Content:
     @property
     def unit(self) -> str:
         """Return the unit of `number`; empty for a ratio, a part of one or a count."""
-        return {"us": "us", "s": "s", "bytes": "bytes", "gbps": "GB/s"}.get(self.kind, "")
+        return {"us": "us", "s": "s", "bytes": "bytes", "gbps": "GB/s", "rate": "samples/s"}.get(
+            self.kind, ""
+        )
 
 
 UNITS: Mapping[str, tuple[Unit, ...]] = {
@@ -54,6 +56,7 @@ UNITS: Mapping[str, tuple[Unit, ...]] = {
     "steps": (Unit("steps", 1.0), Unit("1000 steps", 1e3), Unit("million steps", 1e6)),
     "part": (Unit("%", 0.01),),
     "gbps": (Unit("GB/s", 1.0),),
+    "rate": (Unit("samples/s", 1.0),),
     "ratio": (Unit("", 1.0),),
     "count": (Unit("", 1.0),),
 }
@@ -108,6 +111,8 @@ def _plain(value: float | None) -> Number | None:
 
 Of = Callable[[Cell], Interval | None]
 
+_WITH_THROUGHPUT = {"eager": "eager", "eager_best": "best eager", "compiled": "compiled"}
+
 _INTERVALS: tuple[tuple[str, str, str, Of, str], ...] = (
     ("eager_us", "eager", "us", lambda c: c.eager, "time of an eager step"),
     ("compiled_us", "compiled", "us", lambda c: c.compiled, "time of a compiled step"),
@@ -150,6 +155,13 @@ _INTERVALS: tuple[tuple[str, str, str, Of, str], ...] = (
     (
         *("compile_warm_s", "compile, warm", "s", lambda c: c.compile_warm_s),
         "first call of the compiled step, with the cache of an earlier process",
+    ),
+    *(
+        (
+            *(f"{arm}_samples_per_s", f"{words} throughput", "rate"),
+            *(lambda c, arm=arm: c.samples_per_s(arm), f"samples per second of {words} training steps"),
+        )
+        for arm, words in _WITH_THROUGHPUT.items()
     ),
     (
         *("break_even_steps", "break-even", "steps", lambda c: c.break_even),
@@ -205,6 +217,8 @@ _OF_ARM: Mapping[str, tuple[str, str, str]] = {
     "kernels": ("kernels", "count", "kernels, copies and fills on the GPU in a step"),
     "attained": ("attained", "part", "attained fraction: roofline floor / time of a step"),
     "peak_bytes": ("peak memory", "bytes", "parameters, gradients, states and most temporary memory"),
+    "reserved_bytes": ("reserved memory", "bytes", "GPU memory that torch reserves for that"),
+    "gpu_utilisation": ("GPU utilisation", "part", "part of the time in which NVML sees the GPU busy"),
     "bound": ("bound", "words", "what limits a step: launch, bandwidth or compute"),
 }
 

@@ -11,7 +11,10 @@ from src import vocabulary
 from src.analysis.repeats import Repeats, there
 from src.analysis.rows import Numbers
 
-OF_ARM = ("device_us", "kernels", "host_us", "cpu_us", "bound", "attained", "peak_bytes")
+OF_ARM = (
+    *("device_us", "kernels", "host_us", "cpu_us", "bound", "attained", "peak_bytes"),
+    *("reserved_bytes", "gpu_utilisation"),
+)
 """Ends of the columns that explain an arm, after its name."""
 
 _SIZES = ("state_bytes", "step_bytes", "eager_bytes", "last_level_cache_bytes")
@@ -34,6 +37,8 @@ class ArmFacts:
     attained: float | None  # floor / time of a step
     kernels: int | None
     peak_bytes: int | None
+    reserved_bytes: int | None
+    gpu_utilisation: float | None  # part of the time
     bounds: tuple[str, ...]  # of `vocabulary.BOUNDS`, each once over the rows
 
 
@@ -79,6 +84,8 @@ def explanation(repeats: Repeats, group: int, known: Callable[[str], tuple[Any, 
             attained=number(f"{arm}_attained"),
             kernels=whole(f"{arm}_kernels"),
             peak_bytes=whole(f"{arm}_peak_bytes"),
+            reserved_bytes=whole(f"{arm}_reserved_bytes"),
+            gpu_utilisation=number(f"{arm}_gpu_utilisation"),
             bounds=known(f"{arm}_bound"),
         )
         for arm in vocabulary.TIMED_ARMS
@@ -91,4 +98,4 @@ def explanation(repeats: Repeats, group: int, known: Callable[[str], tuple[Any, 
     )
 
 
-_NOTHING = ArmFacts(None, None, None, None, None, None, ())
+_NOTHING = ArmFacts(None, None, None, None, None, None, None, None, ())

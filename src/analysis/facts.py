@@ -22,8 +22,9 @@ JSON_AXES = ("model_args", "optimizer_args", "scheduler_args")
 LATER_AXES: Mapping[str, Any] = {
     **{"param_groups": "one", "frozen_layers": 0, "layers_without_grad": 0},
     **{"grads": "fresh", "flush_cache": False},
+    **{"workload": "optimizer_step", "compile_target": "step"},
 }
-"""Axes that rows of schema versions 1 and 2 lack, and the value that all those rows were measured with."""
+"""Axes that rows of early schema versions lack, and the value that all those rows were measured with."""
 
 
 @dataclass(frozen=True, slots=True)

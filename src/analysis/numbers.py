@@ -27,6 +27,7 @@ def to_table(summary: Summary) -> pa.Table:
     columns["processes"] = _joined(map(str, cell.processes) for cell in cells)
     for name in ESTIMATES:
         columns |= _ends(cells, name)
+    columns |= _throughput(cells)
     for name, ends in _RANGES.items():
         pairs = [ends(cell) or (None, None) for cell in cells]
         for end, counts in zip(("low", "high"), zip(*pairs, strict=True), strict=True):
@@ -77,6 +78,19 @@ def _ends(cells: Sequence[Cell], name: str) -> dict[str, pa.Array]:
     found = estimates_of(cells, name)
     ends = {name: found.center, f"{name}_low": found.low, f"{name}_high": found.high}
     return {end: pa.array(values, pa.float64(), mask=np.isnan(values)) for end, values in ends.items()}
+
+
+def _throughput(cells: Sequence[Cell]) -> dict[str, pa.Array]:
+    """Return the samples per second of the arms; null without training."""
+    columns: dict[str, pa.Array] = {}
+    for arm in ("eager", "eager_best", "compiled"):
+        found = [cell.samples_per_s(arm) for cell in cells]
+        ends = (("", "center"), ("_low", "low"), ("_high", "high"))
+        columns |= {
+            f"{arm}_samples_per_s{end}": pa.array([one and getattr(one, of) for one in found], pa.float64())
+            for end, of in ends
+        }
+    return columns
 
 
 def _explained(cells: Sequence[Cell]) -> dict[str, pa.Array]:

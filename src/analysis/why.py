@@ -22,7 +22,7 @@ from src.analysis.summary import Summary, cell_label
 from src.stats import Interval
 
 _MIB, _GIB = 2**20, 2**30
-_UNKNOWN = ArmFacts(None, None, None, None, None, None, ())
+_UNKNOWN = ArmFacts(None, None, None, None, None, None, None, None, ())
 BOUNDS = {
     "launch": "the device waits for the host to launch what it runs",
     "bandwidth": "memory is read and written all the time",

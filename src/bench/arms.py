@@ -3,11 +3,13 @@
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.utils.benchmark import Timer
 
 from src.bench import flush, workload
+from src.bench.training import Pieces
 from src.bench.workload import Workload
 from src.spec import CompileSpec, RunSpec
 
@@ -23,18 +25,21 @@ class Arm:
     """One way of taking the step."""
 
     workload: Workload
-    step: Callable[[], None]
+    step: Callable[[], Any]
     """What is timed."""
     block: Block
     warm_block: Block
     """The same without emptying any cache, for the warm-up."""
+    pieces: Pieces | None = None
+    """The same step in pieces, compiled ones where they are; None where it is no training step."""
     steps_taken: int = 0
     """Steps since the optimizer was made."""
 
-    def take_step(self) -> None:
-        """Take one step, untimed."""
-        self.step()
+    def take_step(self) -> Any:
+        """Take one step, untimed; return its loss if it is a training step."""
+        returned = self.step()
         self.steps_taken += 1
+        return returned
 
 
 def eager(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm:
@@ -55,7 +60,22 @@ def compiled(
         built: its objects, where they were made before.
     """
     built = built or workload.build(spec, device)
-    return _arm(spec, built, _compile(built.step, spec.compile), now)
+    step, pieces = _compiled(spec, built)
+    return _arm(spec, built, step, now, pieces)
+
+
+def _compiled(spec: RunSpec, built: Workload) -> tuple[Callable[[], Any], Pieces | None]:
+    """Return the step with its target compiled, and its pieces, which share with it what is compiled."""
+    cache: dict[int, Callable[..., Any]] = {}
+
+    def once(what: Callable[..., Any]) -> Callable[..., Any]:
+        if id(what) not in cache:
+            cache[id(what)] = _compile(what, spec.compile)
+        return cache[id(what)]
+
+    target = spec.compile.target or spec.workload.target
+    step = built.compiled_step(once, target)
+    return step, None if built.training is None else built.training.pieces(once, target)
 
 
 def eager_after_compile(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm:
@@ -69,7 +89,7 @@ def eager_after_compile(spec: RunSpec, device: torch.device, now: Callable[[], f
     and limit: make it only when the compiled arm has been traced and warmed up.
     """
     built = workload.build(spec, device)
-    step = _compile(built.step, spec.compile)
+    step, _ = _compiled(spec, built)
     for _ in range(TUTORIAL_WARM_UPS):
         step()
     built.settle()
@@ -87,11 +107,11 @@ def sequential_us(step: Callable[[], None], now: Callable[[], float]) -> float:
     return float(_timer(step, now).blocked_autorange().mean * 1e6)
 
 
-def _compile(step: Callable[[], None], how: CompileSpec) -> Callable[[], None]:
+def _compile(what: Callable[..., Any], how: CompileSpec) -> Callable[..., Any]:
     if how.backend == "none":
-        return step
+        return what
     return torch.compile(
-        step,
+        what,
         backend=how.backend,
         mode=None if how.mode == "default" else how.mode,
         fullgraph=how.fullgraph,
@@ -99,7 +119,13 @@ def _compile(step: Callable[[], None], how: CompileSpec) -> Callable[[], None]:
     )
 
 
-def _arm(spec: RunSpec, built: Workload, step: Callable[[], None], now: Callable[[], float]) -> Arm:
+def _arm(
+    spec: RunSpec,
+    built: Workload,
+    step: Callable[[], Any],
+    now: Callable[[], float],
+    pieces: Pieces | None = None,
+) -> Arm:
     """Return an arm; whatever the step, it is timed by this code."""
     if spec.measure.grads == "static":
         built.fix_gradients()
@@ -110,7 +136,7 @@ def _arm(spec: RunSpec, built: Workload, step: Callable[[], None], now: Callable
 
     def counted(block: Block) -> Block:
         def run(steps: int) -> float:
-            if spec.measure.grads == "fresh":
+            if spec.measure.grads == "fresh" and built.training is None:
                 built.renew_gradients()
             seconds = block(steps)
             arm.steps_taken += steps + _untimed(steps)
@@ -118,7 +144,9 @@ def _arm(spec: RunSpec, built: Workload, step: Callable[[], None], now: Callable
 
         return run
 
-    arm = Arm(built, step, counted(timed), counted(plain))
+    if pieces is None and built.training is not None:
+        pieces = built.training.pieces()
+    arm = Arm(built, step, counted(timed), counted(plain), pieces)
     return arm
 
 

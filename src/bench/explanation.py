@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from src.bench import activity, implementations, machine, memory, roofline, traffic
+from src.bench import activity, implementations, machine, memory, roofline, traffic, utilisation
 from src.bench.arms import Arm
 from src.spec import RunSpec
 from src.verdicts import in_cache
@@ -38,6 +38,8 @@ def explain(spec: RunSpec, device: torch.device, timed: Timed, now: Callable[[],
         timed: the arms and their times.
         now: clock in s that waits for the device.
     """
+    if spec.training is not None:
+        return _of_training(spec, device, timed)
     eager = timed.arms["eager"].workload
     cache_bytes = roofline.last_level_cache_bytes(device)
     bandwidth = roofline.bandwidth_gbps(device, machine.free_bytes(device), cache_bytes, now)
@@ -56,8 +58,7 @@ def explain(spec: RunSpec, device: torch.device, timed: Timed, now: Callable[[],
     # Before any profile of CUDA, which may slow down launches for good.
     host = {name: activity.host_us(arm.step, device, None) for name, arm in timed.arms.items()}
     for name, arm in timed.arms.items():
-        replays = name == "compiled" and device.type == "cuda" and spec.compile.mode in CUDAGRAPH_MODES
-        found = _of(arm, device, graphs=replays) | {"host_us": host[name]}
+        found = _of(arm, device, graphs=_replays(spec, name, device)) | {"host_us": host[name]}
         found["bound"] = roofline.bound(
             device.type,
             timed.us[name],
@@ -67,10 +68,40 @@ def explain(spec: RunSpec, device: torch.device, timed: Timed, now: Callable[[],
             in_cache=in_cache(working_set, cache_bytes, spec),
             multiplies_matrices=spec.optimizer.multiplies_matrices,
         )
-        columns |= {f"{name}_{what}": value for what, value in found.items()}
-        if name == timed.best:
-            columns |= {f"eager_best_{what}": value for what, value in found.items()}
+        columns |= _named(name, found, timed.best)
     return columns | {"eager_bytes": moved["eager"]}
+
+
+def _of_training(spec: RunSpec, device: torch.device, timed: Timed) -> dict[str, Any]:
+    """Return the columns of training steps, whose least memory traffic has no formula.
+
+    Without it a step that keeps the GPU busy may be limited by its memory or by its arithmetic.
+    """
+    columns: dict[str, Any] = {
+        "last_level_cache_bytes": roofline.last_level_cache_bytes(device),
+        "state_bytes": memory.state_bytes(timed.arms["eager"].workload.optimizer),
+    }
+    utilised = {name: utilisation.of(arm.take_step, device) for name, arm in timed.arms.items()}
+    host = {name: activity.host_us(arm.step, device, None) for name, arm in timed.arms.items()}
+    for name, arm in timed.arms.items():
+        found = _of(arm, device, graphs=_replays(spec, name, device)) | {"host_us": host[name]}
+        found |= {"gpu_utilisation": utilised[name]}
+        found["bound"] = roofline.bound(device.type, timed.us[name], device_us=found["device_us"])
+        columns |= _named(name, found, timed.best)
+    return columns
+
+
+def _replays(spec: RunSpec, name: str, device: torch.device) -> bool:
+    """Return whether an arm replays CUDA graphs."""
+    return name == "compiled" and device.type == "cuda" and spec.compile.mode in CUDAGRAPH_MODES
+
+
+def _named(name: str, found: dict[str, Any], best: str | None) -> dict[str, Any]:
+    """Return what is known of an arm by the names of its columns, and of the best one where it is that."""
+    columns = {f"{name}_{what}": value for what, value in found.items()}
+    if name == best:
+        columns |= {f"eager_best_{what}": value for what, value in found.items()}
+    return columns
 
 
 def _of(arm: Arm, device: torch.device, *, graphs: bool) -> dict[str, Any]:
@@ -81,6 +112,7 @@ def _of(arm: Arm, device: torch.device, *, graphs: bool) -> dict[str, Any]:
         "kernels": None if on_device is None else on_device.kernels,
         "cpu_us": activity.cpu_us(arm.step, _CPU_SECONDS),
         "peak_bytes": memory.peak_bytes(arm.workload, arm.take_step, device, graphs=graphs),
+        "reserved_bytes": memory.reserved_bytes(arm.workload, arm.take_step, device, graphs=graphs),
     }
 
 

@@ -4,6 +4,7 @@ NVML tells, through nvidia-ml-py, whose module is `pynvml`. What it does not tel
 that it raises ends a run: the state explains a number, which is there without it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,16 +55,10 @@ def take(device: torch.device) -> GpuState | None:
     None on a CPU, without pynvml or NVML, and for a GPU that NVML does not know by its UUID: a part of
     a divided one (MIG) has another name there.
     """
-    if device.type != "cuda":
+    found = _nvml_and_gpu(device)
+    if found is None:
         return None
-    nvml = _nvml()
-    if nvml is None:
-        return None
-    # By UUID: NVML counts all GPUs of the host, torch those that CUDA_VISIBLE_DEVICES leaves, in its order.
-    uuid = torch.cuda.get_device_properties(device).uuid
-    gpu = _ask(nvml, ("nvmlDeviceGetHandleByUUID",), f"GPU-{uuid}")
-    if gpu is None:
-        return None
+    nvml, gpu = found
     milliwatts = _ask(nvml, ("nvmlDeviceGetPowerUsage",), gpu)
     return GpuState(
         sm_clock_mhz=_ask(nvml, ("nvmlDeviceGetClockInfo",), gpu, nvml.NVML_CLOCK_SM),
@@ -75,6 +70,36 @@ def take(device: torch.device) -> GpuState | None:
         throttle_reasons=_throttle_reasons(nvml, gpu),
         foreign_processes=_foreign_processes(nvml, gpu),
     )
+
+
+def utilisation(device: torch.device) -> Callable[[], float | None] | None:
+    """Return what tells the part of the last moments in which a kernel ran on the GPU.
+
+    None where `take` is None.
+    """
+    found = _nvml_and_gpu(device)
+    if found is None:
+        return None
+    nvml, gpu = found
+
+    def sample() -> float | None:
+        rates = _ask(nvml, ("nvmlDeviceGetUtilizationRates",), gpu)
+        return None if rates is None else rates.gpu / 100
+
+    return sample
+
+
+def _nvml_and_gpu(device: torch.device) -> tuple[Any, Any] | None:
+    """Return NVML and its handle of a GPU."""
+    if device.type != "cuda":
+        return None
+    nvml = _nvml()
+    if nvml is None:
+        return None
+    # By UUID: NVML counts all GPUs of the host, torch those that CUDA_VISIBLE_DEVICES leaves, in its order.
+    uuid = torch.cuda.get_device_properties(device).uuid
+    gpu = _ask(nvml, ("nvmlDeviceGetHandleByUUID",), f"GPU-{uuid}")
+    return None if gpu is None else (nvml, gpu)
 
 
 def driver() -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from src.bench import arms, path
+from src.bench import arms, watched
 from src.bench.arms import Arm
 from src.bench.timing import steps_for
 from src.spec import RunSpec
@@ -79,7 +79,7 @@ def trial(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Tria
 def _tried(spec: RunSpec, name: str, device: torch.device, now: Callable[[], float]) -> float | None:
     """Return the time of a step in us, None where it is refused or is not what it is called."""
     made = _made(spec, device, now)
-    if made is None or path.take(made.take_step).implementation() != name:
+    if made is None or watched.take(made, spec).implementation != name:
         return None
     return brief_us(made.block, 0.0 if spec.measure.flush_cache else _BLOCK_SECONDS)
 

@@ -31,9 +31,11 @@ def state_bytes(optimizer: Optimizer) -> int:
 
 
 def own_bytes(workload: Workload) -> int:
-    """Return the bytes of parameters, gradients and states of an arm."""
+    """Return the bytes of parameters, gradients and states of an arm, with training of buffers and batch."""
     gradients = [p.grad for p in workload.parameters if p.grad is not None]
-    return _bytes([*workload.parameters, *gradients]) + state_bytes(workload.optimizer)
+    training = workload.training
+    others = [] if training is None else [*training.module.buffers(), *training.batch]
+    return _bytes([*workload.parameters, *gradients, *others]) + state_bytes(workload.optimizer)
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
@@ -97,6 +99,32 @@ def temporary_on_cuda(
     cuda.synchronize(device)
     temporary = int(cuda.max_memory_allocated(device) - before)
     return temporary + (_graph_pools(device, cuda) if graphs else 0)
+
+
+def reserved_bytes(
+    workload: Workload,
+    step: Callable[[], Any],
+    device: torch.device,
+    *,
+    graphs: bool = False,
+    cuda: Any = torch.cuda,
+) -> int | None:
+    """Return what torch reserves of the GPU's memory for an arm and its step, in bytes; None on a CPU.
+
+    `own_bytes`, and by how much the reserved memory grows in a step that begins with none lying idle; with
+    `graphs`, the pools of CUDA graphs as in `temporary_on_cuda`.
+    """
+    if device.type != "cuda":
+        return None
+    gc.collect()
+    cuda.synchronize(device)
+    cuda.empty_cache()
+    cuda.reset_peak_memory_stats(device)
+    before = cuda.memory_reserved(device)
+    step()
+    cuda.synchronize(device)
+    grown = int(cuda.max_memory_reserved(device) - before)
+    return own_bytes(workload) + grown + (_graph_pools(device, cuda) if graphs else 0)
 
 
 def _graph_pools(device: torch.device, cuda: Any) -> int:

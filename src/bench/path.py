@@ -10,7 +10,14 @@ from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
-from src.bench.torch_private import GUARDS, INDUCTOR_CALL, OPTIMIZER_STEP, REGION
+from src.bench.torch_private import (
+    AUTOGRAD_CALL,
+    GRADIENT_KEPT,
+    GUARDS,
+    INDUCTOR_CALL,
+    OPTIMIZER_STEP,
+    REGION,
+)
 
 _OPERATIONS = ("aten::", "prims::")
 
@@ -26,6 +33,8 @@ class Operation:
     """Whether an inductor graph called it."""
     in_optimizer: bool
     """Whether an eager optimizer step called it."""
+    in_graph: bool = False
+    """Whether a graph that autograd calls, forward or backward, called it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +44,16 @@ class Path:
     operations: tuple[Operation, ...]
     frames: frozenset[str]
     """Compile ids of the compiled frames that ran."""
+    returned: Any = None
+    """What the step returned."""
 
     def implementation(self) -> str:
-        """Return which implementation of torch.optim an eager step ran: one of `vocabulary.EAGER_PATHS`."""
-        names = [operation.name for operation in self.operations]
+        """Return which implementation of torch.optim an eager step ran: one of `vocabulary.EAGER_PATHS`.
+
+        A training step has fused and multi-tensor operations besides its optimizer's.
+        """
+        own = [operation for operation in self.operations if operation.in_optimizer]
+        names = [operation.name for operation in own or self.operations]
         if any(name.startswith("aten::_fused_") for name in names):
             return "fused"
         return "foreach" if any(name.startswith("aten::_foreach_") for name in names) else "forloop"
@@ -53,25 +68,31 @@ class Path:
         return not self.frames.isdisjoint(graphs)
 
     def outside_graphs(self, graphs: Collection[str], backend: str) -> int:
-        """Return how many operations ran outside compiled graphs.
+        """Return how many operations ran outside compiled graphs."""
+        return len(self.outside(graphs, backend))
 
-        Inductor's calls are ranges of their own. Of other backends only the frame is known: what
-        runs between two graphs of one frame is then taken for compiled.
+    def outside(self, graphs: Collection[str], backend: str) -> list[Operation]:
+        """Return the operations that ran outside compiled graphs.
+
+        Inductor's calls are ranges of their own, and so are graphs that autograd calls. Of other backends
+        only the frame is known: what runs between two graphs of one frame is then taken for compiled.
         """
+        others = [operation for operation in self.operations if not operation.in_graph]
         if backend == "inductor":
-            return sum(not operation.in_inductor for operation in self.operations)
-        return sum(operation.compile_id not in graphs for operation in self.operations)
+            return [operation for operation in others if not operation.in_inductor]
+        return [operation for operation in others if operation.compile_id not in graphs]
 
 
-def take(step: Callable[[], None]) -> Path:
+def take(step: Callable[[], Any]) -> Path:
     """Take one step and return its path."""
     with profile(activities=[ProfilerActivity.CPU], acc_events=True) as profiled:
-        step()
+        returned = step()
     events = profiled.events() or []
     found = (_operation(event) for event in events if _is_outermost_operation(event))
     return Path(
         tuple(operation for operation in found if operation is not None),
         frozenset(e.name.removeprefix(REGION) for e in events if e.name.startswith(REGION)),
+        returned,
     )
 
 
@@ -83,15 +104,19 @@ def _is_outermost_operation(event: Any) -> bool:
 
 
 def _operation(event: Any) -> Operation | None:
-    """Return the operation of an event, None for one of a guard, which is no part of the step."""
-    compile_id, in_inductor, in_optimizer = None, False, False
+    """Return the operation of an event, None for one that is no part of the step, whatever runs it.
+
+    That is one of a guard, or one by which autograd keeps a gradient.
+    """
+    compile_id, in_inductor, in_graph, in_optimizer = None, False, False, False
     around = event.cpu_parent
     while around is not None:
-        if around.name == GUARDS:
+        if around.name in (GUARDS, GRADIENT_KEPT):
             return None
         if compile_id is None and around.name.startswith(REGION):
             compile_id = around.name.removeprefix(REGION)
         in_inductor |= around.name.startswith(INDUCTOR_CALL)
+        in_graph |= around.name in AUTOGRAD_CALL
         in_optimizer |= around.name.startswith(OPTIMIZER_STEP)
         around = around.cpu_parent
-    return Operation(event.name, compile_id, in_inductor, in_optimizer)
+    return Operation(event.name, compile_id, in_inductor, in_optimizer, in_graph)

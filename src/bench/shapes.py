@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from src.bench import target
-from src.choices import with_tuples
+from src.bench import modules
 from src.models import CustomModelSpec, ModelSpec, ShapesSpec, StackSpec
 from src.rules import SpecError
 
@@ -85,11 +85,7 @@ def _of_table(name: str) -> tuple[tuple[int, ...], ...]:
 @cache
 def _of_module(dotted: str, arguments: str) -> tuple[tuple[tuple[int, ...], bool], ...]:
     """Return shape and `requires_grad` of each parameter of a user's module; arguments are JSON."""
-    module = _built(dotted, with_tuples(json.loads(arguments)))
-    if not isinstance(module, torch.nn.Module):
-        raise SpecError(
-            f"model._target_ must make an nn.Module: {dotted} made an object of {type(module).__name__}"
-        )
+    module = _built(dotted, json.loads(arguments))
     found = []
     for name, parameter in module.named_parameters():
         if torch.nn.parameter.is_lazy(parameter):
@@ -105,16 +101,17 @@ def _of_module(dotted: str, arguments: str) -> tuple[tuple[tuple[int, ...], bool
     return tuple(found)
 
 
-def _built(dotted: str, arguments: dict[str, object]) -> object:
+def _built(dotted: str, arguments: dict[str, Any]) -> torch.nn.Module:
     """Build a user's module without memory, or on the CPU where its constructor needs numbers.
 
     Such as one that reads weights, or asks a tensor for its value: that fails on the meta device, in a manner
     of each constructor's own. The generators that other code draws from are as they were before.
     """
-    make = target.load("model._target_", dotted)
     with torch.random.fork_rng(devices=[]):
         try:
             with torch.device("meta"):
-                return make(**arguments)
+                return modules.own(dotted, arguments)
+        except SpecError:
+            raise
         except Exception:  # if the arguments were the cause, it is raised again
-            return make(**arguments)
+            return modules.own(dotted, arguments)

@@ -24,9 +24,9 @@ from src.bench import (
     judge,
     machine,
     optimizer,
-    path,
     torch_private,
     trace,
+    watched,
 )
 from src.bench import workload as workloads
 from src.bench.arms import Arm
@@ -76,6 +76,7 @@ class Run:
         self._traced: trace.Trace | None = None
         self._later: list[Compilation] = []
         self._rates: dict[str, list[tuple[float, ...]]] = {"eager": [], "compiled": []}
+        self._losses: dict[str, list[float]] = {"eager": [], "compiled": []}
         self._before_us: tuple[float, ...] = ()
         self._us: dict[str, float] = {}
         self._warm = True
@@ -99,7 +100,9 @@ class Run:
 
     def build_eager(self) -> None:
         """Build the eager arm, which is there before anything is compiled."""
-        self._arms["eager"] = arms.eager(self.spec, self._device, self._now)
+        made = self._arms["eager"] = arms.eager(self.spec, self._device, self._now)
+        if made.workload.training is not None:
+            self.tell({"input_shape": list(made.workload.training.batch.inputs.shape)})
 
     def time_before_compiling(self) -> None:
         """Warm up the eager arm and time some blocks of it.
@@ -118,7 +121,7 @@ class Run:
         spec = self.spec
         if "eager_best" not in spec.measure.arms:
             return
-        running = path.take(self._arms["eager"].take_step).implementation()
+        running = watched.take(self._arms["eager"], spec).implementation
         trials = implementations.trial(spec, self._device, self._now)
         self.best = trials.fastest or running
         told = json.dumps({name: round(us, 3) for name, us in trials.us.items()}) if trials.us else None
@@ -129,7 +132,13 @@ class Run:
         arm = self._build_compiled()
         recorder = trace.Recorder(inductor=self.spec.compile.backend == "inductor")
         try:
-            recorder.take(arm.take_step, self.spec.measure.trace_steps, self._now, self._before("compiled"))
+            recorder.take(
+                arm.take_step,
+                self.spec.measure.trace_steps,
+                self._now,
+                self._before("compiled"),
+                self._after("compiled"),
+            )
         finally:
             self._traced = recorder.trace()
             self._tell_compile(self._traced.facts())
@@ -162,21 +171,23 @@ class Run:
         """
         timed = self.spec.measure.timed
         arm = arms.eager(self.spec, self._device, self._now) if timed else self._arms["eager"]
-        before_step = self._before("eager", arm)
+        before_step, after_step = self._before("eager", arm), self._after("eager")
         generators = _random_states(self._device)
         for _ in range(self.spec.measure.trace_steps):
             before_step()
-            arm.take_step()
+            after_step(arm.take_step())
         self._draws_random = generators != _random_states(self._device)
         self._eager_compiled |= any(c.has_graph for c in torch_private.drain())
         self._traced_eager = arm
         self.tell(_state_of("eager", arm.workload))
         self.tell({"lr_equal": self._rates["eager"] == self._rates["compiled"]})
+        if self.spec.training is not None:
+            self.tell({f"{name}_final_loss": losses[-1] for name, losses in self._losses.items()})
 
     def _before(self, name: str, arm: Arm | None = None) -> Callable[[], None]:
         """Return what precedes each step of an arm's trace, outside its time."""
         workload, rates = (arm or self._arms[name]).workload, self._rates[name]
-        fresh = self.spec.measure.grads == "fresh"
+        fresh = self.spec.measure.grads == "fresh" and self.spec.training is None
 
         def before_step() -> None:
             if fresh:
@@ -186,6 +197,16 @@ class Run:
 
         return before_step
 
+    def _after(self, name: str) -> Callable[[Any], None]:
+        """Return what takes the loss of each step of an arm's trace, where a step has one."""
+        losses, trains = self._losses[name], self.spec.training is not None
+
+        def after_step(loss: Any) -> None:
+            if trains:
+                losses.append(float(loss.detach()))
+
+        return after_step
+
     def compare(self) -> None:
         """Compare the traced arms with each other and with a reference."""
         assert self._traced_eager is not None  # noqa: S101  # for the type checker
@@ -194,6 +215,7 @@ class Run:
             self._device,
             (self._traced_eager.workload, self._arms["compiled"].workload),
             (self._rates["eager"], self._rates["compiled"]),
+            (self._losses["eager"], self._losses["compiled"]),
             draws_random=self._draws_random,
         )
         self.tell(self._comparison.columns)
@@ -254,16 +276,16 @@ class Run:
         A step that compiles shows the compiler's operations, so the next is watched; without a
         warm-up this also tells whether the compiled arm ever stops compiling.
         """
-        eager = path.take(self._arms["eager"].take_step)
-        self._eager_compiled |= bool(eager.frames)
-        self.tell({"eager_path": eager.implementation()})
+        eager = watched.take(self._arms["eager"], self.spec)
+        self._eager_compiled |= eager.compiled
+        self.tell({"eager_path": eager.implementation})
         if not self.spec.compiles:
             return
         for _ in range(self.spec.measure.max_compiling_blocks):
-            compiled = path.take(self._arms["compiled"].take_step)
+            compiled = watched.take(self._arms["compiled"], self.spec, compiled=True)
             if self._news() == 0:
                 outside = compiled.outside_graphs(self._graphs(), self.spec.compile.backend)
-                self.tell({"eager_ops": max(0, outside - eager.outside_optimizer())})
+                self.tell({"eager_ops": max(0, outside - eager.not_in_graphs)})
                 break
         else:
             self._warm = False

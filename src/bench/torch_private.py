@@ -23,7 +23,9 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
   choose a compiled frame; `Torch-Compiled Region: <compile_id>` around its run, what it calls
   included; within that `Pregraph bytecode` around what prepares the graph's inputs and
   `## Call CompiledFxGraph <hash> ##` around an inductor graph; `Optimizer.step#<class>.step` around
-  an eager step. Operations are `aten::*` (and `prims::*` with aot_eager).
+  an eager step; `CompiledFunction` and `CompiledFunctionBackward` around the graphs of a model and of its
+  backward pass, `torch::autograd::AccumulateGrad` around what puts a gradient into `grad`. Operations are
+  `aten::*` (and `prims::*` with aot_eager).
 * `torch._inductor.cpp_builder.get_cpp_compiler()`: path or name of the C++ compiler, raises
   `InvalidCxxCompiler` when there is none. It looks the compiler up by running it.
 * `torch.utils._triton.has_triton()`: bool, whether inductor can compile for the GPU.
@@ -62,6 +64,12 @@ operations of their own."""
 
 INDUCTOR_CALL = ("## Call CompiledFxGraph", "Pregraph bytecode")
 """Starts of the names of a profiled call of an inductor graph and of what prepares its inputs."""
+
+AUTOGRAD_CALL = ("CompiledFunction", "CompiledFunctionBackward")
+"""Names of a profiled call of a graph that autograd calls, of the model and of its backward pass."""
+
+GRADIENT_KEPT = "torch::autograd::AccumulateGrad"
+"""Name of a profiled call by which autograd puts a gradient into `grad`, whoever computed it."""
 
 OPTIMIZER_STEP = "Optimizer.step#"
 """Start of the name of a profiled eager step."""

@@ -108,10 +108,11 @@ class Recorder:
 
     def take(
         self,
-        step: Callable[[], None],
+        step: Callable[[], Any],
         steps: int,
         now: Callable[[], float],
         before_step: Callable[[], None] = lambda: None,
+        after_step: Callable[[Any], None] = lambda returned: None,
     ) -> None:
         """Take `steps` steps and record what is compiled in each.
 
@@ -120,6 +121,7 @@ class Recorder:
             steps: how many of them.
             now: clock in s.
             before_step: called before each step, outside its time.
+            after_step: called after each step with what it returned, outside its time.
 
         A step past the recompile limit runs what was compiled for its values, or eager: which of
         the two does not show in what torch counts, so those steps are watched (`path`).
@@ -131,12 +133,12 @@ class Recorder:
             for number in range(steps):
                 before_step()
                 start = now()
-                ran = None
+                ran, returned = None, None
                 try:
                     if limited:
                         ran = path.take(step)
                     else:
-                        step()
+                        returned = step()
                     if number == 0:
                         self._first_call_s = now() - start
                 finally:
@@ -146,6 +148,7 @@ class Recorder:
                 limited |= any(c.hit_limit for c in new)
                 if not _ran_graph(new, graphs, ran):
                     self._eager.append(number)
+                after_step(returned if ran is None else ran.returned)
 
     def trace(self) -> Trace:
         """Return what was recorded."""

@@ -1,4 +1,4 @@
-"""The step that is measured: parameters, gradients, optimizer and scheduler of one arm.
+"""The step that is measured: parameters, gradients, optimizer and scheduler of one arm, and what trains them.
 
 Every arm builds its own, alike to the last bit because all are made from one seed on one device.
 """
@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from src.bench import optimizer as optimizers
 from src.bench import parameters as tensors
 from src.bench import scheduler as schedulers
-from src.bench import torch_private
+from src.bench import torch_private, training
+from src.bench.training import Compile, Training
 from src.spec import RunSpec
 
 
@@ -25,9 +27,18 @@ class Workload:
     parameters: list[Parameter]
     optimizer: Optimizer
     scheduler: Any | None
-    step: Callable[[], None]
+    step: Callable[[], Any]
+    """Returns the loss if it is a training step."""
     gradients: list[torch.Tensor] | None = None
     """Copies of the gradients, where the step writes into them."""
+    training: Training | None = None
+    """What else a training step has; None where the optimizer's step alone is measured."""
+
+    def compiled_step(self, compile_: Compile, target: str) -> Callable[[], Any]:
+        """Return the step with `target`, one of `workloads.TARGETS`, compiled."""
+        if self.training is None:
+            return compile_(self.step)
+        return self.training.step(compile_, target)
 
     def learning_rates(self) -> tuple[float, ...]:
         """Return the learning rate of each group."""
@@ -86,12 +97,53 @@ def build(spec: RunSpec, device: torch.device, *, reference: bool = False, singl
         Unsupported: torch refuses the arguments.
         SpecError: a dotted path names nothing that can be used.
     """
+    if spec.training is not None:
+        return _build_training(spec, device, reference=reference)
     parameters = tensors.make(spec, device, torch.float64 if reference else None, single=single)
     groups = tensors.groups(spec.model, parameters)
     optimizer = optimizers.make(spec, groups, reference=reference)
     scheduler = schedulers.make(spec.scheduler, optimizer)
     kept = [g.clone() for g in _gradients(parameters)] if writes_into_gradients(spec) else None
     return Workload(parameters, optimizer, scheduler, _step(spec, parameters, optimizer, scheduler), kept)
+
+
+def _build_training(spec: RunSpec, device: torch.device, *, reference: bool) -> Workload:
+    schedulers_made: list[Any] = []
+
+    def update_of(module: nn.Module, scaler: Any | None) -> tuple[Optimizer, Callable[[], None]]:
+        parameters = list(module.parameters())
+        optimizer = optimizers.make(spec, tensors.groups(spec.model, parameters), reference=reference)
+        scheduler = schedulers.make(spec.scheduler, optimizer)
+        schedulers_made.append(scheduler)
+        if scaler is None:
+            return optimizer, _step(spec, parameters, optimizer, scheduler)
+        return optimizer, _scaled_step(spec, scaler, optimizer, scheduler)
+
+    made = training.build(spec, device, update_of, reference=reference)
+    (scheduler,) = schedulers_made
+    parameters = list(made.module.parameters())
+    return Workload(parameters, made.optimizer, scheduler, made.step(), training=made)
+
+
+def _scaled_step(
+    spec: RunSpec, scaler: Any, optimizer: Optimizer, scheduler: Any | None
+) -> Callable[[], None]:
+    """Return the optimizer's step as a gradient scaler takes it, which skips it if a gradient is infinite."""
+    metric = getattr(spec.scheduler, "metric", None)
+    arguments = () if metric is None else (metric,)
+    if scheduler is None:
+
+        def step() -> None:
+            scaler.step(optimizer)
+            scaler.update()
+    else:
+
+        def step() -> None:
+            scaler.step(optimizer)
+            scaler.update()
+            scheduler.step(*arguments)
+
+    return step
 
 
 def _step(

@@ -33,12 +33,13 @@ from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
 from src.schedulers import SCHEDULERS
 from src.spec import CompileSpec, MeasureSpec, RunSpec, from_config
+from src.workloads import WORKLOADS
 
 PRESETS = "experiments"
 """Config group of the presets, and their folder."""
 
 
-GROUPS = ("model", "optimizer", "scheduler", "compile", "measure", PRESETS)
+GROUPS = ("workload", "model", "optimizer", "scheduler", "compile", "measure", PRESETS)
 
 MOST_RUNS = 100_000
 """Runs in a sweep; more are taken for a slip of the pen."""
@@ -87,6 +88,7 @@ def register() -> None:
         "model": MODELS,
         "compile": {"compile": CompileSpec},
         "measure": {"measure": MeasureSpec},
+        "workload": WORKLOADS,
         "optimizer": OPTIMIZERS,
         "scheduler": SCHEDULERS,
     }

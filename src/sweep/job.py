@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 import traceback
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,8 @@ def _identity(job: Job) -> dict[str, Any]:
         "config": spec.to_json(),
         "stepsweep_version": provenance.stepsweep_version(),
         "stepsweep_commit": provenance.stepsweep_commit(),
+        "workload": spec.workload.name,
+        **_of_training(spec),
         "model": spec.model.name,
         "model_args": _model_args(spec.model),
         **{name: getattr(spec.model, name, None) for name in _OF_A_STACK},
@@ -99,6 +101,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "lr_device": spec.lr_device,
         "compile_backend": spec.compile.backend,
         "compile_mode": spec.compile.mode,
+        "compile_target": spec.compile.target,
         "compile_fullgraph": spec.compile.fullgraph,
         "compile_dynamic": spec.compile.dynamic,
         "compile_cache": spec.compile.cache,
@@ -116,6 +119,13 @@ def _identity(job: Job) -> dict[str, Any]:
 def _model_args(model: ModelSpec) -> str | None:
     described = model.described()
     return None if described is None else json.dumps(described)
+
+
+def _of_training(spec: RunSpec) -> dict[str, Any]:
+    """Return the axes that a training step alone has."""
+    if spec.training is None:
+        return {}
+    return {name: value for name, value in asdict(spec.training).items() if name != "name"}
 
 
 def _measure(job: Job, found: "_Found") -> dict[str, Any]:

@@ -227,7 +227,7 @@ class TestDiffers:
             "Differs: threads 8 -> 4; torch_version 2.13.0 -> 2.14.0; stepsweep_version 0.1.0 -> 0.2.0; "
             in found
         )
-        assert "schema_version 3 -> 4; processes 1 -> 5." in found
+        assert "schema_version 4 -> 5; processes 1 -> 5." in found
 
     def test_facts_of_some_cells_have_their_number(self):
         """A cluster of unequal nodes."""

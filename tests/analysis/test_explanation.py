@@ -18,7 +18,7 @@ class TestColumns:
         """Of every arm that is timed, and of the step."""
         names = {column.name for column in record.COLUMNS}
         assert set(explanation.COLUMNS) <= names
-        assert len(explanation.COLUMNS) == 7 * len(vocabulary.TIMED_ARMS) + 6
+        assert len(explanation.COLUMNS) == 9 * len(vocabulary.TIMED_ARMS) + 6
 
 
 class TestExplanation:

@@ -26,7 +26,7 @@ ADAM = {
 }
 """Of Adam with two matrices of 64 x 64 in float32, by hand."""
 
-OF_AN_ARM = ("device_us", "kernels", "host_us", "cpu_us", "bound", "peak_bytes")
+OF_AN_ARM = ("device_us", "kernels", "host_us", "cpu_us", "bound", "peak_bytes", "reserved_bytes")
 MAKERS = {
     "eager": arms.eager,
     "compiled": arms.compiled,

@@ -158,6 +158,19 @@ class TestTake:
         assert gpu_state.driver() == "580.159.04"
 
 
+class TestUtilisation:
+    def test_is_a_part_of_the_time(self, nvml):
+        """NVML tells percent."""
+        nvml.nvmlDeviceGetUtilizationRates = lambda _gpu: SimpleNamespace(gpu=78, memory=40)
+        assert gpu_state.utilisation(CUDA)() == 0.78
+
+    def test_what_nvml_does_not_tell_is_none(self, nvml):
+        """As on a part of a divided GPU; a CPU has none at all."""
+        nvml.nvmlDeviceGetUtilizationRates = raising(NVMLError("Not Supported"))
+        assert gpu_state.utilisation(CUDA)() is None
+        assert gpu_state.utilisation(CPU) is None
+
+
 class TestThrottleReasons:
     @pytest.mark.parametrize(
         ("mask", "names"),

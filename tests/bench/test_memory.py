@@ -215,6 +215,43 @@ class TestTemporaryOnCuda:
         assert found == 3270
 
 
+class Reserving(Cuda):
+    """The same allocator, which takes segments of 100 bytes and keeps what is freed."""
+
+    idle = 400
+    """Segments that lie idle before the step."""
+
+    def empty_cache(self):
+        """Give back what lies idle."""
+        self.idle = 0
+
+    def memory_reserved(self, device):
+        """Return what is taken."""
+        return self.allocated + self.idle
+
+    def max_memory_reserved(self, device):
+        """Return the most since the reset, in whole segments."""
+        return self.allocated + max(self.idle, -(-(self.peak - self.allocated) // 100) * 100)
+
+
+class TestReservedBytes:
+    @pytest.mark.parametrize(("graphs", "pools"), [(False, 0), (True, 3200)])
+    def test_what_lay_idle_before_does_not_count(self, graphs, pools):
+        """A temporary of 170 bytes takes two segments; parameter and gradient have 16 bytes each."""
+        arm, cuda = built(torch.optim.SGD([parameter(4)])), Reserving()
+
+        def step():
+            cuda.pending = 170
+
+        found = memory.reserved_bytes(arm, step, CUDA, graphs=graphs, cuda=cuda)
+        assert found == 32 + 200 + pools
+
+    def test_a_cpu_reserves_nothing(self):
+        """Nor is a step taken."""
+        arm = built(torch.optim.SGD([parameter(4)]))
+        assert memory.reserved_bytes(arm, lambda: 1 / 0, torch.device("cpu")) is None
+
+
 class Linux:
     """A /proc in a folder: what `status` says before a step, and after it."""
 

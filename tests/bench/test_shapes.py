@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from src.bench import parameters, shapes
+from src.bench import libraries, parameters, shapes
 from src.models import SHAPES
 from src.rules import SpecError
 from tests import model_shapes
@@ -28,7 +28,7 @@ TENSORS = {
     "resnet101": 3 * 104 + 2,
     "vit_b_16": 12 * 12 + 8,  # 12 of a layer; token, patches (2), positions, last norm (2), head (2)
     "gpt2": 12 * 12 + 4,  # 12 of a layer; two embeddings, last norm (2)
-    "bert_base": 12 * 16 + 7,  # 16 of a layer; three embeddings, a norm (2), pooler (2)
+    "bert_base": 12 * 16 + 10,  # 16 of a layer; three embeddings, a norm (2); head: bias, layer (2), norm (2)
     "llama_1b": 16 * 9 + 2,  # 9 of a layer; embedding, last norm
 }
 PRINT = (
@@ -69,7 +69,7 @@ class TestTables:
     def test_there_is_one_for_each_choice(self):
         """And a source that it can be made from again."""
         assert sorted(SHAPES) == sorted(path.stem for path in shapes.FOLDER.iterdir())
-        assert set(SHAPES) == set(model_shapes.SOURCES) == set(TENSORS)
+        assert set(SHAPES) == set(model_shapes.SOURCES) == set(libraries.PUBLISHED) == set(TENSORS)
 
     @pytest.mark.parametrize("name", SHAPES)
     def test_has_as_many_parameters_as_are_published(self, name):
@@ -82,7 +82,7 @@ class TestTables:
         """Library and version."""
         first, second = (shapes.FOLDER / f"{name}.csv").read_text().splitlines()[:2]
         assert first == f"# {model_shapes.SOURCES[name].what}"
-        assert f"python -m tests.model_shapes from {model_shapes.SOURCES[name].library} " in second
+        assert f"python -m tests.model_shapes from {libraries.PUBLISHED[name].library} " in second
 
     @pytest.mark.parametrize("name", SHAPES)
     def test_biases_and_norms_are_what_has_fewer_than_two_dimensions(self, name):
@@ -120,7 +120,7 @@ class TestTables:
     @pytest.mark.parametrize("name", SHAPES)
     def test_is_what_the_library_makes(self, name):
         """Names, shapes, kinds and order; in a process of its own, for the library's warnings."""
-        library = model_shapes.SOURCES[name].library
+        library = libraries.PUBLISHED[name].library
         if importlib.util.find_spec(library) is None:
             if library == "torchvision":
                 pytest.skip("torchvision has no wheel beside this torch: see tests/model_shapes.py")
