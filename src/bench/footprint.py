@@ -6,7 +6,8 @@ P: bytes of all parameters. G: bytes of those with a gradient. c: 1, or 2 where 
 gradients, of which each arm then keeps a copy. s: `OptimizerSpec.full_size_states`, 0 where it is not known.
 arms: as many as there are at one time, see `arms_at_once`.
 
-It is what cannot be done without: temporary tensors, step counters and what a CUDA context takes come on top.
+It is what cannot be done without: temporary tensors, what the layers of a training step keep for backward,
+step counters and what a CUDA context takes come on top.
 The float64 reference, and the parameters as they were before the trace, are left out: a run that has no room
 for them goes without (`comparison`).
 """
@@ -54,5 +55,5 @@ def _arm_bytes(spec: RunSpec) -> int:
     for one in shapes.of(spec.model):
         every += one.bytes
         stepped += one.bytes if one.has_grad else 0
-    copies = 2 if workload.writes_into_gradients(spec) else 1
+    copies = 2 if spec.training is None and workload.writes_into_gradients(spec) else 1
     return every + (copies + (spec.optimizer.full_size_states() or 0)) * stepped
