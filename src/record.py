@@ -115,6 +115,8 @@ _OUTCOME = (
     Column("reason", _TEXT, "", "why the status is not ok, in words"),
     Column("stage", _TEXT, "", "stage in which the run ended when not ok"),
     Column("error", _TEXT, "", "traceback or end of the run's output, when not ok"),
+    Column("attempts", _INT, "", "times that the run was started, by retry and resume as well"),
+    Column("earlier_ends", _TEXTS, "", "status and reason of each of those before the last"),
     Column("verdict", _TEXT, "", "one of " + ", ".join(VERDICTS) + "; null unless timed"),
     Column("verdict_reason", _TEXT, "", "why the verdict is invalid"),
     Column("hint", _TEXT, "", "what a reader can do about it, where the cause is known"),

@@ -31,6 +31,7 @@ ARMS = ("eager", "compiled", "eager_best", "eager_after_compile")
 GRADS = ("fresh", "static")
 LOGS = ("recompiles", "graph_breaks", "output_code")
 LR_TYPES = ("float", "cpu_tensor", "cuda_tensor")
+SWEEP_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 OBJECTIVES = ("compiled_us", "eager_us", "speedup", "recompiles", "compile_s")
 
 
@@ -152,8 +153,13 @@ class RunSpec:
     cpus: list[int] | None = key("CPUs that the run is pinned to; null pins nothing", at_least=0, below=2**16)
     seed: int = key("seed of parameters and gradients", at_least=0, below=2**63)
     retest_exclusions: bool = key("try combinations that are known not to work")
+    resume: str | None = key(
+        "sweep whose runs without a good row are run again: its id, or latest", pattern=SWEEP_ID
+    )
+    resume_mixed: bool = key("resume although versions or the machine have changed since")
+    retry: int = key("times that a run which crashed or timed out is started anew", at_least=0, below=100)
     objective: str = key("number a sweeper such as Optuna receives", choices=OBJECTIVES)
-    sweep_id: str = key("name of the sweep", pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+    sweep_id: str = key("name of the sweep", pattern=SWEEP_ID)
     output_dir: str = key("folder of rows, logs and caches", pattern=r".+")
 
     @property
@@ -196,7 +202,7 @@ class RunSpec:
 
 NOT_MEASURED = (
     *("limits", "gate", "experiment", "retest_exclusions", "objective", "sweep_id", "output_dir"),
-    *("model.name", "measure.name", "compile.keep_cache", "compile.logs"),
+    *("resume", "resume_mixed", "retry", "model.name", "measure.name", "compile.keep_cache", "compile.logs"),
 )
 """Keys of `RunSpec` that do not change what is measured, and so are no part of the run key."""
 

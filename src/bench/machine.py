@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import torch
 
-from src import exclusions
+from src import exclusions, hardware
 from src.bench import footprint, gpu_state, torch_private
 from src.bench.refusal import Excluded, Unsupported
 from src.spec import RunSpec
@@ -150,7 +150,7 @@ def facts(spec: RunSpec, device: torch.device) -> dict[str, Any]:
     found: dict[str, Any] = {
         "hostname": socket.gethostname(),
         "platform": platform.platform(),
-        "cpu": _cpu_model(),
+        "cpu": hardware.cpu_model(),
         "cpu_count": len(_own_cpus()),
         "host_cpu_count": host_cpus(),
         "cpu_governor": _cpufreq("scaling_governor"),
@@ -289,16 +289,6 @@ def _load_average() -> float | None:
         return os.getloadavg()[0]
     except (AttributeError, OSError):
         return None
-
-
-def _cpu_model() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("model name", "Model")):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 @cache

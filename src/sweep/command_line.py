@@ -69,6 +69,16 @@ class Plan:
     sweep_id: str
     output_dir: Path
     keep_cache: bool
+    resume: str | None = None
+    """Name of the sweep that is taken up again, or `latest`; None for a new one."""
+    resume_mixed: bool = False
+    local: bool = True
+    """Whether the runs will be on this machine."""
+
+    @property
+    def named(self) -> bool:
+        """Whether the command line names the sweep."""
+        return self.sweep_id != new_sweep_id()
 
 
 @cache
@@ -188,10 +198,11 @@ def _check(arguments: list[str], *, multirun: bool) -> Plan:
             name = full.hydra.runtime.choices.get(PRESETS)
             told = f"{PRESETS}={name} is a sweep" if name else "hydra.sweeper.params makes this a sweep"
             raise UsageError(f"{told}: add -m to run it")
+        local = _is_local(full.hydra.launcher) or not multirun
         if not sweeper._target_.endswith(".BasicSweeper"):
-            return _plan([from_config(_without_hydra(full))], parsed, known=False)
+            return _plan([from_config(_without_hydra(full))], parsed, known=False, local=local)
         specs = list(_specs(_axes(parsed, sweeper.get("params") or {})))
-    return _plan(specs, parsed, known=True)
+    return _plan(specs, parsed, known=True, local=local)
 
 
 def _parse(arguments: list[str]) -> list[Override]:
@@ -210,10 +221,14 @@ def _compose(overrides: list[str]) -> DictConfig:
         raise UsageError(f"Hydra cannot compose {' '.join(overrides)}: {_in_two_lines(error)}") from None
 
 
-def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool) -> Plan:
+def _is_local(launcher: DictConfig | None) -> bool:
+    return launcher is None or launcher._target_.rpartition(".")[2] in ("BasicLauncher", "JoblibLauncher")
+
+
+def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool, local: bool) -> Plan:
     first = specs[0]
-    for name in ("sweep_id", "output_dir"):
-        values = list(dict.fromkeys(getattr(s, name) for s in specs))
+    for name in ("sweep_id", "output_dir", "resume", "resume_mixed"):
+        values = list(dict.fromkeys(str(getattr(s, name)) for s in specs))
         if len(values) > 1:
             raise UsageError(f"{name} must be the same in all runs of a sweep: got {', '.join(values)}")
     return Plan(
@@ -226,6 +241,9 @@ def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool) -> Plan:
         first.sweep_id,
         Path(first.output_dir),
         keep_cache=any(s.compile.keep_cache for s in specs),
+        resume=first.resume,
+        resume_mixed=first.resume_mixed,
+        local=local,
     )
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from src import provenance, record, store, verdicts, vocabulary
 from src.models import ModelSpec
 from src.spec import RunSpec
-from src.sweep import caches, isolate
+from src.sweep import caches, isolate, resume
+from src.sweep.resume import Earlier
 from src.timings import ProcessTimes, Repeat
 
 _TAIL_BYTES = 8000
@@ -21,6 +22,9 @@ _TAIL_BYTES = 8000
 _TOLD = {"Unsupported": "unsupported", "Excluded": "excluded", "SpecError": "failed"}
 """Exceptions of the run's process that say all there is to say, and the status of each."""
 
+
+_WORTH_ANOTHER_ATTEMPT = ("crashed", "timed_out")
+"""Ends that may be the machine's fault: an exception would come again."""
 
 _OF_A_STACK = ("width", "depth", "bias", "second_dtype", "frozen_layers", "layers_without_grad")
 """Columns that a model of any other kind leaves null."""
@@ -42,8 +46,15 @@ class Job:
         return self.log.with_name("torch.log") if self.spec.compile.logs else None
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job, earlier: Earlier | None = None) -> dict[str, Any]:
     """Measure in a fresh process, write the row, and return it.
+
+    A run that crashed or timed out is started anew, `retry` times at most; its row is that of the last
+    attempt, and tells how the others ended.
+
+    Args:
+        job: the run.
+        earlier: the row that it left when its sweep was run before, which this one replaces.
 
     Ctrl-C ends the run: its row is written with status `interrupted`, then `KeyboardInterrupt`
     goes on.
@@ -52,6 +63,22 @@ def run(job: Job) -> dict[str, Any]:
         OSError: the row could not be written.
         KeyboardInterrupt: after the row was written.
     """
+    attempts, ends = (0, []) if earlier is None else (earlier.attempts, list(earlier.ends))
+    for left in range(job.spec.retry, -1, -1):
+        row, interrupted = _attempt(job)
+        attempts += 1
+        if interrupted or left == 0 or row["status"] not in _WORTH_ANOTHER_ATTEMPT:
+            break
+        ends.append(resume.end(row))
+    row |= {"attempts": attempts, "earlier_ends": ends}
+    store.write(Path(job.spec.output_dir), row, None if earlier is None else earlier.file)
+    if interrupted:
+        raise KeyboardInterrupt
+    return row
+
+
+def _attempt(job: Job) -> tuple[dict[str, Any], bool]:
+    """Measure once; return the row, and whether Ctrl-C ended it."""
     start = time.monotonic()
     row = _identity(job)
     found = _Found()
@@ -67,10 +94,7 @@ def run(job: Job) -> dict[str, Any]:
             "verdict": None,
         }
     row["wall_s"] = time.monotonic() - start
-    store.write(Path(job.spec.output_dir), row)
-    if interrupted:
-        raise KeyboardInterrupt
-    return row
+    return row, interrupted
 
 
 def _identity(job: Job) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import contextlib
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,16 +10,14 @@ from typing import Any
 from rich.console import Console
 
 from src import store
-from src.sweep import caches, command_line
+from src.sweep import caches, claim, command_line, resume
 from src.sweep.command_line import Plan, UsageError
 from src.sweep.progress import Progress, tell
+from src.sweep.resume import Resumed
 
 ALL_WELL, NOT_ALL_WELL, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: every run ended well; a run did not, or failed its gate; nothing was started; Ctrl-C."""
 
-
-_ROOM_FOR_A_ROW = 64 * 1024
-"""Bytes that must fit before a sweep starts."""
 
 _SECONDS_TO_END = 3.0
 """Signals that come this soon after the first ask for what is under way."""
@@ -28,51 +25,36 @@ _SECONDS_TO_END = 3.0
 
 def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
     """Run a command line and return its exit code; `hydra_main` starts the jobs."""
-    try:
-        plan = command_line.check(arguments)
-        if plan is not None:
-            _claim(plan)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201  # the entry's own output
-        return USAGE
-    except KeyboardInterrupt:
-        print("interrupted: nothing was started", file=sys.stderr)  # noqa: T201
-        return INTERRUPTED
-    if plan is None:
-        hydra_main()
-        return ALL_WELL
-    sys.argv[1:] = command_line.flags_first(arguments)  # where Hydra looks for them
-    with _terminable():
-        return _run(plan, hydra_main)
+    with contextlib.ExitStack() as folder:
+        try:
+            plan = command_line.check(arguments)
+            resumed = None
+            if plan is not None:
+                if plan.resume is not None:
+                    plan = resume.named(plan)
+                folder.enter_context(claim.claimed(plan))
+                resumed = None if plan.resume is None else resume.prepare(plan)
+        except UsageError as error:
+            print(f"error: {error}", file=sys.stderr)  # noqa: T201  # the entry's own output
+            return USAGE
+        except KeyboardInterrupt:
+            print("interrupted: nothing was started", file=sys.stderr)  # noqa: T201
+            return INTERRUPTED
+        if plan is None:
+            hydra_main()
+            return ALL_WELL
+        sys.argv[1:] = command_line.flags_first(arguments)  # where Hydra looks for them
+        if plan.resume is not None:  # all jobs are of the sweep that was found
+            sys.argv += [f"sweep_id={plan.sweep_id}", f"resume={plan.sweep_id}"]
+        with _terminable():
+            return _run(plan, resumed, hydra_main)
 
 
-def _claim(plan: Plan) -> None:
-    """Make the folder of the sweep's rows, for this process alone, and see that it can be written.
-
-    Rows of another sweep of that name would enter this one's summary and exit code.
-    """
-    folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(_ROOM_FOR_A_ROW))
-            file.flush()
-    except FileExistsError:
-        if folder.is_dir():
-            raise UsageError(f"sweep_id must be new: got {plan.sweep_id}, there is {folder}") from None
-        raise UsageError(f"output_dir must be a folder: got {plan.output_dir}") from None
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-        raise UsageError(f"output_dir cannot be written: {plan.output_dir}: {error.strerror}") from None
-
-
-def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
+def _run(plan: Plan, resumed: Resumed | None, hydra_main: Callable[[], Any]) -> int:
     console = Console()
     code = ALL_WELL
     try:
-        with Progress(plan, console):
+        with Progress(plan, console, resumed):
             hydra_main()
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -82,8 +64,7 @@ def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
         code = NOT_ALL_WELL if ended.code else ALL_WELL
     finally:
         caches.remove_sweep(plan.output_dir, plan.sweep_id, keep_runs=plan.keep_cache)
-        with contextlib.suppress(OSError):  # there are rows in it, as there should be
-            store.sweep_dir(plan.output_dir, plan.sweep_id).rmdir()
+        resume.forget(plan)
     try:
         return max(code, _end(plan, console))
     except KeyboardInterrupt:
@@ -102,7 +83,7 @@ def _end(plan: Plan, console: Console) -> int:
         tell(console, f"{bad.label}: {bad.status}: {bad.reason}")
     for path, why in report.unreadable.items():
         tell(console, f"{path}: {why}")
-    missing = len(plan.specs) - report.rows
+    missing = len(plan.specs) - report.rows if plan.resume is None else resume.missing(plan)
     if missing > 0:
         tell(console, f"{missing} of {len(plan.specs)} runs left no row")
     folder = store.sweep_dir(plan.output_dir, plan.sweep_id)

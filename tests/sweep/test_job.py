@@ -14,6 +14,7 @@ import pytest
 from src import record, store
 from src.sweep import isolate, job
 from src.sweep.isolate import Ended
+from src.sweep.resume import Earlier
 from src.timings import ArmTimes, ProcessTimes, Timing
 from tests.specs import spec as spec_of
 
@@ -125,10 +126,10 @@ def again(ratio, warm=0.5):
 def run(tmp_path, monkeypatch):
     """Return a function that runs a job with a child that ends as told."""
 
-    def run(child, *overrides, number=0):
+    def run(child, *overrides, number=0, earlier=None):
         monkeypatch.setattr(isolate, "call", child)
         spec = replace(spec_of("model=tiny", "compile=aot_eager", *overrides), output_dir=str(tmp_path))
-        return job.run(job.Job(spec, number, tuple(overrides), tmp_path / "logs" / "run.log"))
+        return job.run(job.Job(spec, number, tuple(overrides), tmp_path / "logs" / "run.log"), earlier)
 
     return run
 
@@ -340,6 +341,58 @@ class TestRow:
         call = child.calls[0]
         assert (call.target, call.seconds) == (MEASURE, 12.5)
         assert call.payload.model.name == "tiny"
+
+
+class TestAttempts:
+    def ends(self, *names):
+        """Return processes that end so, one after the other."""
+        return Processes(*(([("stage", "trace"), ("facts", FACTS)], ENDINGS[name][0]) for name in names))
+
+    @pytest.mark.parametrize(
+        ("ends", "started"),
+        [
+            (["crashed", "timed_out", "ok"], 3),
+            (["crashed", "crashed", "crashed"], 3),
+            (["crashed", "ok"], 2),
+            (["timed_out", "failed"], 2),
+            (["ok"], 1),
+            (["failed"], 1),
+            (["unsupported"], 1),
+            (["excluded"], 1),
+        ],
+    )
+    def test_a_run_that_crashed_or_timed_out_is_started_anew(self, run, tmp_path, ends, started):
+        """At most `retry` times; one row, of the last attempt, which tells how the others ended."""
+        child = self.ends(*ends)
+        run(child, "retry=2", "measure=trace")
+        (row,) = rows(tmp_path)
+        assert len(child.targets) == started == len(ends)
+        assert (row["status"], row["attempts"]) == (ends[-1], started)
+        assert row["earlier_ends"] == [f"{name}: {ENDINGS[name][1]}" for name in ends[:-1]]
+
+    def test_nothing_is_started_anew_unless_asked(self, run, tmp_path):
+        """A crash is a result."""
+        run(self.ends("crashed"), "measure=trace")
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["attempts"], row["earlier_ends"]) == ("crashed", 1, [])
+
+    def test_ctrl_c_is_no_crash(self, run, tmp_path):
+        """The user does not want another attempt."""
+        child = Child(KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            run(child, "retry=5", "measure=trace")
+        (row,) = rows(tmp_path)
+        assert (len(child.calls), row["status"], row["attempts"]) == (1, "interrupted", 1)
+
+    def test_a_resumed_run_replaces_its_row_and_counts_on(self, run, tmp_path):
+        """One row for both sweeps; how the first ended is not forgotten."""
+        run(self.ends("crashed", "timed_out"), "retry=1", "measure=trace")
+        (file,) = store.row_files(tmp_path / "runs")
+        ends = ("crashed: killed by SIGKILL", "timed_out: over the time limit")
+        earlier = Earlier("timed_out", 2, ends, {}, file.name)
+        run(self.ends("ok"), "measure=trace", earlier=earlier)
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["attempts"], tuple(row["earlier_ends"])) == ("ok", 3, ends)
 
 
 class TestCache:
