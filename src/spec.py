@@ -111,6 +111,22 @@ class LimitsSpec:
     """What a run may use before it is ended."""
 
     run_seconds: float = key("a run is ended after this many seconds", above=0, below=1e9)
+    compile_seconds: float | None = key(
+        "a run is ended after this many seconds of compiling, the trace of the compiled arm included; "
+        "null: no limit of its own",
+        above=0,
+        below=1e9,
+    )
+    timing_seconds: float | None = key(
+        "a run is ended after this many seconds of warm-up, timing and explaining; null: no limit of its own",
+        above=0,
+        below=1e9,
+    )
+    memory_gib: float | None = key(
+        "a run is ended when it and its compilers use more memory of the host, in GiB; null: no limit",
+        above=0,
+        below=1e9,
+    )
 
 
 @dataclass

@@ -10,6 +10,7 @@ whole session, compiler processes included, and the child ends itself when its p
 """
 
 import contextlib
+import ctypes
 import faulthandler
 import importlib
 import multiprocessing
@@ -17,7 +18,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +26,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
+
+from src.sweep.limits import Watch
 
 PRELOAD = [
     "torch",
@@ -49,7 +51,7 @@ class Ended:
     """How a child ended."""
 
     how: str
-    """returned, raised, timed_out or crashed."""
+    """returned, raised, timed_out, too_large or crashed."""
     reason: str | None
     """In words; None when it returned."""
     error: str | None = None
@@ -64,9 +66,8 @@ def call(
     *,
     environment: Mapping[str, str],
     log: Path,
-    seconds: float,
+    watch: Watch,
     on_message: Callable[[str, Any], None],
-    spent: float = 0.0,
 ) -> Ended:
     """Call `target(payload, report)` in a fresh process and wait for its end.
 
@@ -75,9 +76,8 @@ def call(
         payload: picklable argument.
         environment: variables set in the child before the target's module is imported anew.
         log: file that receives the child's output.
-        seconds: the child is killed after this time.
+        watch: the child is killed when it is over a limit of this.
         on_message: receives what the target passes to `report(kind, value)`, as it comes.
-        spent: part of `seconds` that earlier calls have used.
 
     An exception in this process while it waits, `KeyboardInterrupt` included, kills the child.
     """
@@ -99,10 +99,23 @@ def call(
             )
             return Ended("crashed", f"the run's process could not be started: {told}")
         there.close()
-        return _attend(child, here, time.monotonic() + seconds - spent, seconds, on_message)
+        if child.pid is not None:
+            _under_way.add(child.pid)
+        return _attend(child, here, watch, on_message)
     finally:
         _kill(child)
         here.close()
+
+
+def end_all() -> None:
+    """Kill every child that this process has, with all that they have started, and wait for none."""
+    for pid in list(_under_way):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+_under_way: set[int] = set()
+"""Children of this process that have been started and not yet ended."""
 
 
 def _start_quiet_resource_tracker() -> None:
@@ -149,15 +162,14 @@ def _environment(**variables: str) -> Iterator[None]:
 def _attend(
     child: ForkServerProcess,
     messages: Connection,
-    deadline: float,
-    seconds: float,
+    watch: Watch,
     on_message: Callable[[str, Any], None],
 ) -> Ended:
     while True:
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
-            return Ended("timed_out", f"over the time limit of {seconds:g} s (limits.run_seconds)")
-        ready = wait([messages, child.sentinel], min(remaining, _LONGEST_WAIT))
+        broken = watch.broken(child.pid)
+        if broken is not None:
+            return Ended(broken.how, broken.reason)
+        ready = wait([messages, child.sentinel], min(watch.next_look(), _LONGEST_WAIT))
         if messages in ready:
             try:
                 kind, value = messages.recv()
@@ -193,11 +205,13 @@ def _kill(child: ForkServerProcess) -> None:
     if child.is_alive():
         child.kill()
     child.join()
+    _under_way.discard(child.pid)
 
 
 def _child(messages: Connection, target: str, payload: Any, environment: dict[str, str], log: str) -> None:
     os.setsid()
     _end_with_parent()
+    _be_first_to_go()
     _redirect_output(log)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked in the server
     os.environ.update(environment)
@@ -232,8 +246,31 @@ def _redirect_output(log: str) -> None:
     faulthandler.enable()
 
 
+def _be_first_to_go() -> None:
+    """Let a kernel that is out of memory end this process before the sweep or the server.
+
+    A compiler that it starts is as easy to find (proc(5), oom_score_adj).
+    """
+    with contextlib.suppress(OSError):  # not Linux
+        Path("/proc/self/oom_score_adj").write_text("500")
+
+
+_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
 def _end_with_parent() -> None:
-    """Kill this session when the parent is gone, however it went."""
+    """Kill this session when the parent is gone, however it went.
+
+    A thread waits for that. It cannot run while other code holds the interpreter, such as a driver that
+    hangs, so Linux is asked as well to end this process when the server does. The server ends when nobody
+    has the other end of its pipe, of which each child is given a copy, to ask for children of its own.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+        if server._forkserver_alive_fd is not None:
+            os.close(server._forkserver_alive_fd)
+            server._forkserver_alive_fd = server._forkserver_address = None
     parent = multiprocessing.parent_process()
     if parent is None:
         return

@@ -14,6 +14,7 @@ from src import provenance, record, store, verdicts, vocabulary
 from src.models import ModelSpec
 from src.spec import RunSpec
 from src.sweep import caches, isolate, resume
+from src.sweep.limits import Watch
 from src.sweep.resume import Earlier
 from src.timings import ProcessTimes, Repeat
 
@@ -203,7 +204,13 @@ def _measure_in_processes(job: Job, cache: caches.Cache, found: "_Found") -> iso
 
     They use one compile cache: what the first leaves there makes the others' compile a warm one.
     """
-    spec, start = job.spec, time.monotonic()
+    spec = job.spec
+    watch = Watch(spec.limits)
+
+    def receive(kind: str, value: Any) -> None:
+        if kind == "stage":
+            watch.enter(value)
+        found.receive(kind, value)
 
     def call(function: str, payload: Any) -> isolate.Ended:
         return isolate.call(
@@ -211,9 +218,8 @@ def _measure_in_processes(job: Job, cache: caches.Cache, found: "_Found") -> iso
             payload,
             environment=cache.environment() | _log_environment(job),
             log=job.log,
-            seconds=spec.limits.run_seconds,
-            on_message=found.receive,
-            spent=time.monotonic() - start,
+            watch=watch,
+            on_message=receive,
         )
 
     ended = call("measure", spec)
@@ -288,7 +294,7 @@ def _outcome(ended: isolate.Ended, found: "_Found", log: Path) -> dict[str, Any]
         # The number of a process may precede the name.
         reason = (ended.reason or "").replace(f"{ended.exception}: ", "", 1)
         return {"status": _TOLD[ended.exception], "reason": reason, "stage": stage, "verdict": None}
-    status = {"raised": "failed"}.get(ended.how, ended.how)
+    status = {"raised": "failed", "too_large": "failed"}.get(ended.how, ended.how)
     return {
         "status": status,
         "reason": ended.reason,
@@ -325,7 +331,7 @@ def _probe_toolchain(job: Job, folder: Path) -> float | None:
         spec,
         environment={"TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")},
         log=job.log,
-        seconds=spec.limits.run_seconds,
+        watch=Watch(spec.limits),
         on_message=told.__setitem__,
     )
     if told.get("needed") is False:

@@ -1,6 +1,7 @@
 """A command line from start to end: check, run, progress, summary, exit code."""
 
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -10,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from src import store
-from src.sweep import caches, claim, command_line, resume
+from src.sweep import caches, claim, command_line, isolate, resume
 from src.sweep.command_line import Plan, UsageError
 from src.sweep.progress import Progress, tell
 from src.sweep.resume import Resumed
@@ -19,8 +20,9 @@ ALL_WELL, NOT_ALL_WELL, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: every run ended well; a run did not, or failed its gate; nothing was started; Ctrl-C."""
 
 
-_SECONDS_TO_END = 3.0
-"""Signals that come this soon after the first ask for what is under way."""
+_SAME_SIGNAL = 0.5
+"""Seconds in which a second signal is the first one once more: a terminal and a program that it started
+may both pass it on."""
 
 
 def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
@@ -46,7 +48,7 @@ def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
         sys.argv[1:] = command_line.flags_first(arguments)  # where Hydra looks for them
         if plan.resume is not None:  # all jobs are of the sweep that was found
             sys.argv += [f"sweep_id={plan.sweep_id}", f"resume={plan.sweep_id}"]
-        with _terminable():
+        with _terminable(plan):
             return _run(plan, resumed, hydra_main)
 
 
@@ -93,19 +95,22 @@ def _end(plan: Plan, console: Console) -> int:
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM and a closed terminal end a sweep in order.
+def _terminable(plan: Plan) -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and a closed terminal end a sweep in order, and a second one at once.
 
-    The run's process is ended and its row written; a second signal soon after the first would only
-    cut that short. What the caller of this process has it ignore stays ignored.
+    In order: the run's process is ended, its row written, its cache removed, the summary printed. At
+    once: its processes are killed, and this one. What the caller of this process has it ignore stays
+    ignored.
     """
     first: list[float] = []
 
     def interrupt(_signal: int, _frame: Any) -> None:
         now = time.monotonic()
-        if not first or now - first[0] > _SECONDS_TO_END:
-            first[:] = [now]
+        if not first:
+            first.append(now)
             raise KeyboardInterrupt
+        if now - first[0] > _SAME_SIGNAL:
+            _end_at_once(plan)
 
     signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     heard = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
@@ -115,3 +120,13 @@ def _terminable() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end_at_once(plan: Plan) -> None:
+    """Kill the runs and end this process, without cleaning up."""
+    isolate.end_all()
+    left = caches.sweep_folder(plan.output_dir, plan.sweep_id)
+    told = f"ended at once: finished rows are kept{f', {left} can be deleted' if left.exists() else ''}\n"
+    with contextlib.suppress(OSError):
+        os.write(2, told.encode(errors="replace"))  # print may be what was interrupted
+    os._exit(INTERRUPTED)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from src import record, store
-from src.sweep import isolate, job
+from src.sweep import isolate, job, limits
 from src.sweep.isolate import Ended
 from src.sweep.resume import Earlier
 from src.timings import ArmTimes, ProcessTimes, Timing
@@ -33,8 +33,8 @@ class Call:
     target: str
     payload: Any
     environment: dict[str, str]
-    seconds: float
-    spent: float
+    left: float
+    """Seconds of the limit that were left."""
 
 
 class Child:
@@ -44,8 +44,8 @@ class Child:
         self.ended, self.messages, self.probe_seconds = ended, messages, probe_seconds
         self.calls = []
 
-    def __call__(self, target, payload, *, environment, log, seconds, on_message, spent=0.0):
-        self.calls.append(Call(target, payload, environment, seconds, spent))
+    def __call__(self, target, payload, *, environment, log, watch, on_message):
+        self.calls.append(Call(target, payload, environment, watch.left()))
         if target == "src.bench.toolchain:probe":
             if self.probe_seconds is not None:
                 on_message("seconds", self.probe_seconds)
@@ -80,10 +80,12 @@ class Processes(Child):
         self.clock = 1000.0
 
     def __call__(self, target, *arguments, **more):
-        self.messages, self.ended = self.processes[len(self.calls)]
+        number = len(self.calls)
+        self.messages, self.ended = self.processes[number]
+        ended = super().__call__(target, *arguments, **more)
         if self.takes:
-            self.clock += self.takes[len(self.calls)]
-        return super().__call__(target, *arguments, **more)
+            self.clock += self.takes[number]
+        return ended
 
     def write_a_graph(self, environment):
         """Leave 100 bytes more from each process."""
@@ -166,6 +168,14 @@ class TestRow:
         assert {name: row[name] for name in FACTS} == FACTS
         assert row["wall_s"] > 0
         assert (returned["status"], returned["run_key"]) == (row["status"], row["run_key"])
+
+    def test_a_run_that_was_too_large_has_failed(self, run, tmp_path):
+        """It would be too large once more: no other attempt, and the reason says what to raise."""
+        told = "over the memory limit of 1 GiB: 2 GiB with the processes it had started (limits.memory_gib)"
+        child = Child(Ended("too_large", told))
+        run(child, "retry=3", "measure=trace")
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["reason"], row["stage"], len(child.calls)) == ("failed", told, "trace", 1)
 
     def test_a_mistake_in_the_configuration_needs_no_traceback(self, run, tmp_path):
         """Only the run's process can see it: a dotted path that names nothing."""
@@ -339,7 +349,7 @@ class TestRow:
         child = Child(ENDINGS["ok"][0])
         run(child, "limits.run_seconds=12.5")
         call = child.calls[0]
-        assert (call.target, call.seconds) == (MEASURE, 12.5)
+        assert (call.target, call.left) == (MEASURE, pytest.approx(12.5, abs=2))
         assert call.payload.model.name == "tiny"
 
 
@@ -611,9 +621,9 @@ class TestProcesses:
     def test_the_time_limit_is_for_all_of_them(self, run, monkeypatch):
         """After 30 s and 50 s the third has 20 s of 100 s left."""
         child = Processes(first(), again(2.0), again(2.0), takes=[30.0, 50.0, 5.0])
-        monkeypatch.setattr(job, "time", SimpleNamespace(monotonic=lambda: child.clock))
+        monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: child.clock))
         run(child, *THREE, "limits.run_seconds=100")
-        assert [(call.seconds, call.spent) for call in child.calls] == [(100, 0), (100, 30), (100, 80)]
+        assert [call.left for call in child.calls] == [100, 70, 20]
 
 
 WARM = ("measure=quick", "measure.warm_compile=true")
@@ -634,9 +644,9 @@ class TestWarmCompile:
     def test_its_time_counts_too(self, run, monkeypatch):
         """What the measuring took is not there any more."""
         child = Processes(first(), ([("warm", 0.5)], RETURNED), takes=[30.0, 1.0])
-        monkeypatch.setattr(job, "time", SimpleNamespace(monotonic=lambda: child.clock))
+        monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: child.clock))
         run(child, *WARM, "limits.run_seconds=100")
-        assert [(call.seconds, call.spent) for call in child.calls] == [(100, 0), (100, 30)]
+        assert [call.left for call in child.calls] == [100, 70]
 
     @pytest.mark.parametrize("status", ["failed", "timed_out", "crashed"])
     def test_one_that_fails_costs_no_row(self, run, tmp_path, status):
