@@ -195,6 +195,10 @@ _TIMES = (
     Column("rounds", _INT, "", "timed rounds of all processes; each times every arm for one block"),
     Column("foreign_cpus", _FLOAT, "cpus", "CPUs busy with other processes during the timing, on average"),
     Column("timing_s", _FLOAT, "s", "time spent on the rounds, calibration included"),
+    Column("lease_wait_s", _FLOAT, "s", "time the run waited for its device; null without a lease"),
+    Column("timed_from", pa.list_(_TIME), "", "when the run began to have its device alone, each time"),
+    Column("timed_until", pa.list_(_TIME), "", "when it gave it back"),
+    Column("near_cpus", _INTS, "", "CPUs near its GPU that the run was kept on; null: not kept"),
 )
 
 

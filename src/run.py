@@ -23,10 +23,11 @@ from src.sweep import command_line
 @hydra.main(version_base="1.3", config_path=str(share_root() / "conf"), config_name="config")
 def run_job(config: DictConfig) -> float:
     """Turn one composed configuration into one row; return the objective for the sweeper."""
-    from src.sweep import job, resume  # noqa: PLC0415  # only where something is measured
+    from src.sweep import isolate, job, resume  # noqa: PLC0415  # only where something is measured
 
     hydra_config = HydraConfig.get()
     multirun = hydra_config.mode == RunMode.MULTIRUN
+    isolate.follow_session()
     spec = command_line.spec_of(config)
     number = hydra_config.job.num if multirun else 0
     earlier = resume.earlier(spec, number)

@@ -84,6 +84,10 @@ class MeasureSpec:
     flush_cache: bool = key("empty the caches before every timed step, and time each step by itself")
     keep_memory: bool = key("on a CPU, let the process keep the memory that steps free")
     explain: bool = key("measure device, host and memory use of the arms, and the memory's bandwidth")
+    pin: bool | None = key(
+        "keep a GPU run, its compilers included, on CPUs near its GPU that no other GPU's runs are kept on; "
+        "null: where several GPUs are visible"
+    )
     warm_compile: bool = key("compile once more in a second process, with the cache of the first")
     sequential: bool = key("time the arms one after the other as well, as PyTorch's tutorial does")
     trace_steps: int = key("steps of the trace, in which recompiles are counted", at_least=1)
@@ -205,7 +209,8 @@ class RunSpec:
         """
         plain = asdict(self)
         later = () if self.training else _OF_TRAINING
-        for dotted in (*NOT_MEASURED, *later):
+        unpinned = () if self.measure.pin else _OF_PINNING
+        for dotted in (*NOT_MEASURED, *later, *unpinned):
             *groups, name = dotted.split(".")
             del reduce(getitem, groups, plain)[name]
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
@@ -223,6 +228,7 @@ NOT_MEASURED = (
 """Keys of `RunSpec` that do not change what is measured, and so are no part of the run key."""
 
 _OF_TRAINING = ("workload", "compile.target")
+_OF_PINNING = ("measure.pin",)
 
 
 def from_config(config: DictConfig) -> RunSpec:

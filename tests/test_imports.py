@@ -88,6 +88,7 @@ ALLOWED = {
     "src.record": ({"pyarrow"}, ["src.vocabulary"]),
     "src.store": ({"pyarrow"}, ["src.record", "src.vocabulary"]),
     "src.hardware": ({"pynvml"}, []),
+    "src.lease": (set(), []),
     "src.stats": ({"scipy"}, []),
     "src.inference": ({"scipy"}, ["src.stats"]),
     "src.timings": (set(), ["src.spec", "src.stats"]),

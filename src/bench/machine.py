@@ -75,6 +75,26 @@ def _spans(cpus: Iterable[int]) -> str:
     return ", ".join(f"{s[0]}-{s[-1]}" if len(s) > 2 else ", ".join(map(str, s)) for s in spans)
 
 
+def lease_names(device: torch.device) -> list[str]:
+    """Return the names under which the devices of a run are leased: its GPU, or all CPUs it may use."""
+    if device.type == "cuda":
+        return [f"gpu-GPU-{torch.cuda.get_device_properties(device).uuid}"]
+    return [f"cpu-{cpu:04}" for cpu in _own_cpus()]
+
+
+def limit_threads(threads: int | None, cpus: list[int] | None) -> None:
+    """Set the CPU threads of torch, by default no more than CPUs that the run is pinned to or kept on.
+
+    torch counted the CPUs when it was loaded, in a process that may use more of them.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    elif cpus is not None:
+        torch.set_num_threads(len(cpus))
+    elif "OMP_NUM_THREADS" not in os.environ and len(_own_cpus()) < torch.get_num_threads():
+        torch.set_num_threads(len(_own_cpus()))
+
+
 def resolve_device(asked: str) -> torch.device:
     """Return the device that `auto`, `cpu` or `cuda` means here.
 

@@ -18,9 +18,11 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -68,6 +70,7 @@ def call(
     log: Path,
     watch: Watch,
     on_message: Callable[[str, Any], None],
+    cpus: Sequence[int] | None = None,
 ) -> Ended:
     """Call `target(payload, report)` in a fresh process and wait for its end.
 
@@ -78,18 +81,18 @@ def call(
         log: file that receives the child's output.
         watch: the child is killed when it is over a limit of this.
         on_message: receives what the target passes to `report(kind, value)`, as it comes.
+        cpus: CPUs that the child and what it starts may use; None: those of this process.
 
     An exception in this process while it waits, `KeyboardInterrupt` included, kills the child.
     """
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # before the server starts; see above
     _start_quiet_resource_tracker()
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
+    context.set_forkserver_preload([*PRELOAD, *_as_of_joblib()])
     _start_server()
     here, there = context.Pipe(duplex=False)
-    child = context.Process(
-        target=_child, args=(there, target, payload, dict(environment), str(log)), daemon=False
-    )
+    setting = _Setting(dict(environment), str(log), None if cpus is None else tuple(cpus))
+    child = context.Process(target=_child, args=(there, target, payload, setting), daemon=False)
     try:
         try:
             child.start()  # waits until the server has loaded torch
@@ -105,6 +108,51 @@ def call(
     finally:
         _kill(child)
         here.close()
+
+
+SESSION = "STEPSWEEP_SESSION"
+"""Environment variable with the number of the process that runs the sweep, and then the variables of
+`_THREADS` that its user has set, with commas."""
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def open_session() -> None:
+    """Tell the processes of a launcher which process runs the sweep, and share its tracker with them."""
+    _start_quiet_resource_tracker()
+    os.environ[SESSION] = ",".join([str(os.getpid()), *(name for name in _THREADS if name in os.environ)])
+
+
+@cache
+def follow_session() -> None:
+    """End this process and its run when the process that runs the sweep ends, if that has started it.
+
+    joblib's workers would go on.
+    """
+    session = int(os.environ.get(SESSION, "0").partition(",")[0])
+    if os.getppid() != session:
+        return
+
+    def watch() -> None:
+        while os.getppid() == session:
+            time.sleep(1)
+        end_all()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="follow-session", daemon=True).start()
+
+
+def _as_of_joblib() -> list[str]:
+    """Return what the server must load in a worker of joblib, and give torch its threads back there.
+
+    The worker names a start method of its own, which its children must know. It also has variables that
+    divide the CPUs by the number of workers, for work that is done at once; our runs take turns to time.
+    """
+    if multiprocessing.get_start_method(allow_none=True) != "loky":
+        return []
+    for name in set(_THREADS).difference(os.environ.get(SESSION, "").split(",")):
+        os.environ.pop(name, None)
+    return ["joblib.externals.loky"]
 
 
 def end_all() -> None:
@@ -208,13 +256,24 @@ def _kill(child: ForkServerProcess) -> None:
     _under_way.discard(child.pid)
 
 
-def _child(messages: Connection, target: str, payload: Any, environment: dict[str, str], log: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What surrounds a child's target."""
+
+    environment: dict[str, str]
+    log: str
+    cpus: tuple[int, ...] | None
+
+
+def _child(messages: Connection, target: str, payload: Any, setting: _Setting) -> None:
     os.setsid()
+    if setting.cpus is not None:
+        os.sched_setaffinity(0, setting.cpus)
     _end_with_parent()
     _be_first_to_go()
-    _redirect_output(log)
+    _redirect_output(setting.log)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked in the server
-    os.environ.update(environment)
+    os.environ.update(setting.environment)
     try:
         module, _, function = target.partition(":")
         getattr(importlib.import_module(module), function)(
@@ -267,7 +326,7 @@ def _end_with_parent() -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+        server: Any = forkserver._forkserver
         if server._forkserver_alive_fd is not None:
             os.close(server._forkserver_alive_fd)
             server._forkserver_alive_fd = server._forkserver_address = None

@@ -13,7 +13,7 @@ from typing import Any
 from src import provenance, record, store, verdicts, vocabulary
 from src.models import ModelSpec
 from src.spec import RunSpec
-from src.sweep import caches, isolate, resume
+from src.sweep import caches, isolate, placing, resume
 from src.sweep.limits import Watch
 from src.sweep.resume import Earlier
 from src.timings import ProcessTimes, Repeat
@@ -167,7 +167,9 @@ def _measure(job: Job, found: "_Found") -> dict[str, Any]:
     except OSError as error:
         return {"status": "failed", "reason": f"compile cache: {str(error)[:300]}", "stage": "cache"}
     try:
-        ended = _measure_in_processes(job, cache, found)
+        with placing.placed(spec) as place:
+            found.facts["near_cpus"] = place.near_cpus
+            ended = _measure_in_processes(job, cache, place, found)
         columns, ended = _columns(found, spec, ended)
         columns |= _outcome(ended, found, job.log)
         columns |= {"toolchain_s": cache.toolchain_s, "cache_bytes": found.cache_bytes}
@@ -199,7 +201,9 @@ def _shared_cache(spec: RunSpec) -> str | None:
     return "warm" if spec.measure.grads == "fresh" else f"warm-{spec.measure.grads}-grads"
 
 
-def _measure_in_processes(job: Job, cache: caches.Cache, found: "_Found") -> isolate.Ended:
+def _measure_in_processes(
+    job: Job, cache: caches.Cache, place: placing.Place, found: "_Found"
+) -> isolate.Ended:
     """Measure in one process, and again in as many as are asked for; return how the last one ended.
 
     They use one compile cache: what the first leaves there makes the others' compile a warm one.
@@ -216,10 +220,11 @@ def _measure_in_processes(job: Job, cache: caches.Cache, found: "_Found") -> iso
         return isolate.call(
             f"src.bench.child:{function}",
             payload,
-            environment=cache.environment() | _log_environment(job),
+            environment=cache.environment() | place.environment | _log_environment(job),
             log=job.log,
             watch=watch,
             on_message=receive,
+            cpus=place.near_cpus,
         )
 
     ended = call("measure", spec)
@@ -269,8 +274,17 @@ class _Found:
             self.processes.append(value)
         elif kind == "warm":
             self.facts.setdefault("compile_warm_s", value)
+        elif kind == "lease":
+            self._leased(*value)
         else:
             self.facts |= value
+
+    def _leased(self, waited: float, start: datetime | None, end: datetime | None) -> None:
+        """Take what a process waited, and when it had the device alone; one may do that several times."""
+        self.facts["lease_wait_s"] = self.facts.get("lease_wait_s", 0.0) + waited
+        if start is not None:
+            for name, at in (("timed_from", start), ("timed_until", end)):
+                self.facts[name] = [*self.facts.get(name, ()), at]
 
     def columns(self, spec: RunSpec) -> dict[str, Any]:
         """Return the columns that all of this gives."""

@@ -48,6 +48,7 @@ def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
         sys.argv[1:] = command_line.flags_first(arguments)  # where Hydra looks for them
         if plan.resume is not None:  # all jobs are of the sweep that was found
             sys.argv += [f"sweep_id={plan.sweep_id}", f"resume={plan.sweep_id}"]
+        isolate.open_session()
         with _terminable(plan):
             return _run(plan, resumed, hydra_main)
 

@@ -44,7 +44,7 @@ class Child:
         self.ended, self.messages, self.probe_seconds = ended, messages, probe_seconds
         self.calls = []
 
-    def __call__(self, target, payload, *, environment, log, watch, on_message):
+    def __call__(self, target, payload, *, environment, log, watch, on_message, cpus=None):
         self.calls.append(Call(target, payload, environment, watch.left()))
         if target == "src.bench.toolchain:probe":
             if self.probe_seconds is not None:
