@@ -172,6 +172,9 @@ class RunSpec:
     threads: int | None = key("CPU threads of torch; null leaves torch's default", at_least=1, below=2**16)
     cpus: list[int] | None = key("CPUs that the run is pinned to; null pins nothing", at_least=0, below=2**16)
     seed: int = key("seed of parameters and gradients", at_least=0, below=2**63)
+    exclude: list[dict[str, Any]] = key(
+        "rules of runs to leave out: a mapping of choices or dotted keys to the values that must all fit"
+    )
     retest_exclusions: bool = key("try combinations that are known not to work")
     resume: str | None = key(
         "sweep whose runs without a good row are run again: its id, or latest", pattern=SWEEP_ID
@@ -222,7 +225,7 @@ class RunSpec:
 
 
 NOT_MEASURED = (
-    *("limits", "gate", "experiment", "retest_exclusions", "objective", "sweep_id", "output_dir"),
+    *("limits", "gate", "experiment", "exclude", "retest_exclusions", "objective", "sweep_id", "output_dir"),
     *("resume", "resume_mixed", "retry", "model.name", "measure.name", "compile.keep_cache", "compile.logs"),
 )
 """Keys of `RunSpec` that do not change what is measured, and so are no part of the run key."""

@@ -82,11 +82,12 @@ ALLOWED = {
     ),
     "src.exclusions": (
         {"packaging", "yaml"},
-        ["src.models", "src.optimizers", "src.rules", "src.schedulers", "src.spec"],
+        ["src.models", "src.optimizers", "src.rules", "src.schedulers", "src.spec", "src.workloads"],
     ),
     "src.vocabulary": (set(), []),
     "src.record": ({"pyarrow"}, ["src.vocabulary"]),
     "src.store": ({"pyarrow"}, ["src.record", "src.vocabulary"]),
+    "src.store.compaction": ({"pyarrow", "filelock"}, ["src.record", "src.store", "src.vocabulary"]),
     "src.hardware": ({"pynvml"}, []),
     "src.lease": (set(), []),
     "src.stats": ({"scipy"}, []),

@@ -125,8 +125,12 @@ def known_exclusion(spec: RunSpec, device: torch.device) -> str | None:
     """Return why the run is known not to work, None where nothing is known against it.
 
     Raises:
+        Excluded: a rule of `exclude` leaves it out.
         Unsupported, Excluded: it is known, and `retest_exclusions` does not ask to try anyway.
     """
+    rule = exclusions.rule_for(spec, device.type)
+    if rule is not None:
+        raise Excluded(rule)
     known = exclusions.find(spec, device.type, torch.__version__)
     if known is None:
         return None

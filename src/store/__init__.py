@@ -68,8 +68,15 @@ def write(output_dir: Path, row: Mapping[str, Any], replacing: str | None = None
     """
     table = record.to_table(row)
     folder = sweep_dir(output_dir, row["sweep_id"])
+    try:
+        return _write(table, folder, row["run_key"], replacing)
+    except FileNotFoundError:  # the folder was exchanged for a compacted one meanwhile
+        return _write(table, folder, row["run_key"], replacing)
+
+
+def _write(table: pa.Table, folder: Path, run_key: str, replacing: str | None) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{row['run_key']}.{secrets.token_hex(4)}.tmp"
+    temporary = folder / f".{run_key}.{secrets.token_hex(4)}.tmp"
     try:
         with temporary.open("xb") as file:
             pq.write_table(table, file, **LEAN)
@@ -79,7 +86,7 @@ def write(output_dir: Path, row: Mapping[str, Any], replacing: str | None = None
             target = folder / replacing
             temporary.replace(target)
         else:
-            target = _link_to_free_name(temporary, folder, row["run_key"])
+            target = _link_to_free_name(temporary, folder, run_key)
     finally:
         temporary.unlink(missing_ok=True)
     _flush_names(folder)

@@ -8,12 +8,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from src import store
+from src.store.compaction import LOCK
 from src.sweep.command_line import Plan, UsageError
 
 _ROOM_FOR_A_ROW = 64 * 1024
 """Bytes that must fit before a sweep starts."""
-
-_LOCK = ".running.lock"
 
 
 @contextlib.contextmanager
@@ -46,18 +45,7 @@ def held(folder: Path) -> FileLock:
 
     Entering it raises `filelock.Timeout` where another process has it.
     """
-    return FileLock(folder / _LOCK, timeout=0)
-
-
-def is_held(folder: Path) -> bool:
-    """Return whether a process runs the sweep of this folder."""
-    if not (folder / _LOCK).exists():
-        return False
-    try:
-        with held(folder):
-            return False
-    except Timeout:
-        return True
+    return FileLock(folder / LOCK, timeout=0)
 
 
 def _make(folder: Path, plan: Plan) -> None:
@@ -87,6 +75,6 @@ def _make(folder: Path, plan: Plan) -> None:
 def _remove_if_empty(folder: Path) -> None:
     """Remove the folder unless there are rows in it, as there should be."""
     with contextlib.suppress(OSError):
-        if [path.name for path in folder.iterdir()] == [_LOCK]:
-            (folder / _LOCK).unlink()
+        if [path.name for path in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
             folder.rmdir()

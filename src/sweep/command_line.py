@@ -8,6 +8,7 @@ Here all runs are checked by both, and the user's mistakes are told in one or tw
 import argparse
 import copy
 import itertools
+import json
 import math
 import secrets
 from collections.abc import Iterator, Mapping
@@ -27,7 +28,7 @@ from hydra.errors import CompactHydraException, HydraException, OverrideParseExc
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from src import paths
+from src import exclusions, paths
 from src.models import MODELS
 from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
@@ -227,6 +228,10 @@ def _is_local(launcher: DictConfig | None) -> bool:
 
 def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool, local: bool) -> Plan:
     first = specs[0]
+    named = ("optimizer", "scheduler", "workload")
+    names = {group: {str(getattr(s, group).name) for s in specs} for group in named}
+    for spec in {json.dumps(s.exclude): s for s in specs}.values():
+        exclusions.check_rules(spec, names)
     for name in ("sweep_id", "output_dir", "resume", "resume_mixed"):
         values = list(dict.fromkeys(str(getattr(s, name)) for s in specs))
         if len(values) > 1:

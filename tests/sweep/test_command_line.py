@@ -161,6 +161,7 @@ REFUSED = [
 ]
 
 REFUSED_SWEEPS = [
+    (["optimizer=adam,sgd", "exclude=[{optimizer: sdg}]"], "exclude[0]: optimizer must be one of adadelta, "),
     (["seed=interval(0,1)"], "seed=interval(0,1) needs a sweeper that chooses values, such as Optuna's"),
     (["seed=range(0)"], "seed has no value to sweep over"),
     (["seed=choice()"], "Error parsing override 'seed=choice()'\nValueError while evaluating 'choice()'"),
