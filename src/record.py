@@ -41,6 +41,7 @@ _IDENTITY = (
     Column("experiment", _TEXT, "", "preset in experiments/, null without one"),
     Column("started_at", _TIME, "", "start of the run"),
     Column("wall_s", _FLOAT, "s", "whole run: process, compile, timing"),
+    Column("process_s", _FLOAT, "s", "part of wall_s from the first stage of each process to its end"),
     Column("overrides", _TEXTS, "", "command line overrides of the run"),
     Column("config", _TEXT, "", "whole configuration as JSON"),
     Column("stepsweep_version", _TEXT, "", "version of stepsweep"),

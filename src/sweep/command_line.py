@@ -214,6 +214,10 @@ def _parse(arguments: list[str]) -> list[Override]:
 def _compose(overrides: list[str]) -> DictConfig:
     try:
         return compose("config", overrides, return_hydra_config=True)
+    except OSError as error:  # such as a choice whose name is too long for one of a file
+        raise UsageError(
+            f"a configuration file cannot be read: {error.strerror}: {_shortened(error)}"
+        ) from None
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         # Hydra raises a bare ValueError for a group that is set to null.
         raise UsageError(_in_two_lines(error)) from None
@@ -224,6 +228,11 @@ def _compose(overrides: list[str]) -> DictConfig:
 
 def _is_local(launcher: DictConfig | None) -> bool:
     return launcher is None or launcher._target_.rpartition(".")[2] in ("BasicLauncher", "JoblibLauncher")
+
+
+def _shortened(error: OSError) -> str:
+    name = str(error.filename)
+    return name if len(name) <= 120 else f"{name[:80]}...{name[-30:]}"
 
 
 def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool, local: bool) -> Plan:
@@ -269,7 +278,7 @@ def _check_override(override: Override, *, multirun: bool) -> None:
             raise UsageError(f"{PRESETS} must be one preset, each is a sweep of its own: got {line}")
     elif group in GROUPS and not override.is_delete():
         value = override.value()
-        if not isinstance(value, str | dict):
+        if not isinstance(value, str | dict) or ".." in str(value).split("/"):
             raise UsageError(f"{group} must be the name of one choice: got {line}")
 
 

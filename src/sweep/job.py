@@ -211,13 +211,17 @@ def _measure_in_processes(
     spec = job.spec
     watch = Watch(spec.limits)
 
+    began: list[float] = []
+
     def receive(kind: str, value: Any) -> None:
         if kind == "stage":
             watch.enter(value)
+            began.append(time.monotonic())
         found.receive(kind, value)
 
     def call(function: str, payload: Any) -> isolate.Ended:
-        return isolate.call(
+        began.clear()
+        ended = isolate.call(
             f"src.bench.child:{function}",
             payload,
             environment=cache.environment() | place.environment | _log_environment(job),
@@ -226,6 +230,10 @@ def _measure_in_processes(
             on_message=receive,
             cpus=place.near_cpus,
         )
+        if began:
+            seconds = time.monotonic() - began[0]
+            found.facts["process_s"] = found.facts.get("process_s", 0.0) + seconds
+        return ended
 
     ended = call("measure", spec)
     found.cache_bytes = cache.grown_bytes()
