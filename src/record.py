@@ -334,10 +334,22 @@ _PARITY = (
     ),
     Column("eager_final_loss", _FLOAT, "", "loss of the eager arm in the last step of the trace"),
     Column("compiled_final_loss", _FLOAT, "", "loss of the compiled arm in the last step of the trace"),
-    Column("parity_tolerance", _FLOAT, "", "allowed parity_error and parity_state_error"),
+    Column(
+        "parity_tolerance",
+        _FLOAT,
+        "",
+        "allowed parity_error and parity_state_error; of training steps allowed error of a gradient",
+    ),
     Column("parity_eager_error", _FLOAT, "", "parity_error of the eager arm against eager steps in float64"),
     Column(
         "parity_compiled_error", _FLOAT, "", "parity_error of the compiled arm against eager steps in float64"
+    ),
+    Column(
+        "parity_shaken_error",
+        _FLOAT,
+        "",
+        "parity_error of steps in float64 with noise of parity_tolerance in every gradient against those "
+        "without; null without training",
     ),
 )
 
