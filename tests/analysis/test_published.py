@@ -3,7 +3,14 @@
 from typing import ClassVar
 
 from src.analysis.cells import cells_of
-from src.analysis.published import AS_PUBLISHED, SEPARATE, SEQUENTIAL, experiment_of, published_lines
+from src.analysis.published import (
+    AS_PUBLISHED,
+    SEPARATE,
+    SEQUENTIAL,
+    Experiment,
+    experiment_of,
+    published_lines,
+)
 from tests.rows import bad, config, row
 
 ENTRY = {
@@ -48,6 +55,14 @@ class TestPublishedLines:
         assert [line.label for line in lines] == ["published: Adam", AS_PUBLISHED, SEPARATE]
         assert [line.speedup.center for line in lines] == [2.5, 5.0, 2.0]
         assert [line.source for line in lines] == ["hardware: A100; source: tutorial", "", ""]
+
+    def test_throughput_stands_where_no_time_was_published(self):
+        """1890 / 1240 samples/s; a speedup that is published alone is one as well."""
+        entries = [{"eager_samples_per_s": 1240, "compiled_samples_per_s": 1890}, {"speedup": 1.5}]
+        first, second, _ = published_lines(Experiment(None, tuple(entries)), cells_of([preset_row()]), [""])
+        assert (first.eager, first.compiled, first.throughput) == (None, None, (1240, 1890))
+        assert first.speedup.center == 1890 / 1240
+        assert (second.speedup.center, second.throughput) == (1.5, (None, None))
 
     SEQUENTIAL_TIMES: ClassVar = {
         "sequential_eager_us": 230.0,
