@@ -7,6 +7,7 @@ import torch
 
 from src.bench import arms, comparison
 from src.bench.followed import Followed
+from tests import planted_errors
 from tests.specs import spec
 
 CPU = torch.device("cpu")
@@ -155,3 +156,24 @@ class TestGradients:
         found = compared(*NESTEROV, f"measure.grads={grads}")
         assert found.columns["parity"] == "passed"
         assert not found.gradients_written
+
+
+class TestPlantedErrors:
+    """Training steps, whose errors grow: `python -m tests.planted_errors` has more of them."""
+
+    HOW = (
+        *("workload=train_step", "model=tiny_transformer", "optimizer=sgd_momentum"),
+        *("workload.batch_size=4", "workload.sequence_length=16"),
+    )
+
+    @pytest.mark.parametrize("plant", planted_errors.PLANTS)
+    def test_is_seen(self, plant):
+        """One to two percent, or less where it adds up."""
+        how = spec(*self.HOW)
+        steps = planted_errors.eager(how, CPU, planted_errors.PLANTS[plant])
+        assert planted_errors.judged(how, CPU, steps) == "failed"
+
+    def test_is_not_seen_where_there_is_none(self):
+        """Other steps of the same kind."""
+        how = spec(*self.HOW)
+        assert planted_errors.judged(how, CPU, planted_errors.eager(how, CPU)) == "passed"
