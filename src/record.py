@@ -94,6 +94,12 @@ _AXES = (
     Column("device", _TEXT, "", "device of the parameters: cpu or cuda"),
     Column("threads", _INT, "", "CPU threads of torch"),
     Column("pinned_cpus", _TEXT, "", "CPUs that the run was pinned to; null: not pinned"),
+    Column(
+        "baseline",
+        _TEXT,
+        "",
+        "implementation that the eager arm alone was to run; null: as the optimizer's arguments have it",
+    ),
     Column("grads", _TEXT, "", "static: torch knows that gradients stay in place; fresh: it does not"),
     Column("flush_cache", _BOOL, "", "whether caches were emptied before every timed step"),
     Column(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from src.analysis import format as fmt
 from src.analysis.cells import Cell
 from src.analysis.rows import Row
 from src.stats import Interval
@@ -67,10 +68,21 @@ def published_lines(experiment: Experiment, cells: Sequence[Cell], labels: Seque
     """
     if not experiment.published and not any(cell.sequential for cell in cells):
         return ()
-    lines = [_published(entry) for entry in experiment.published]
+    lines = [_published(entry) for entry in _told_apart(experiment.published)]
     for cell, label in zip(cells, labels, strict=True):
         lines += _measured(cell, label)
     return tuple(lines)
+
+
+def _told_apart(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the entries; those of one label, as the numbers of one table have, with where they stand."""
+    labels = [entry.get("label") for entry in entries]
+    return [
+        {**entry, "label": f"{label} ({', '.join(map(fmt.value, entry['at'].values()))})"}
+        if labels.count(label) > 1 and isinstance(entry.get("at"), dict) and entry["at"]
+        else entry
+        for entry, label in zip(entries, labels, strict=True)
+    ]
 
 
 def _published(entry: Mapping[str, Any]) -> Line:

@@ -5,7 +5,7 @@ The first process of a run does everything; those that repeat it only compile an
 
 import torch
 
-from src.bench import heap, hints, judge, machine, parameters, torch_private
+from src.bench import heap, hints, judge, machine, optimizer, parameters, torch_private
 from src.bench.stages import Report, Run
 from src.spec import RunSpec
 from src.timings import Repeat
@@ -98,10 +98,12 @@ def _prepared(spec: RunSpec, report: Report, *, first: bool = True) -> Run:
     kept = device.type == "cpu" and spec.measure.keep_memory and heap.keep()
     run = Run(spec, device, report, first=first)
     if first:
-        run.tell({"device": device.type, "keep_memory": kept or None} | machine.facts(spec, device))
+        asked = {"baseline": spec.measure.baseline}
+        run.tell({"device": device.type, "keep_memory": kept or None} | asked | machine.facts(spec, device))
         # Before it may be told that they are too large.
         run.tell(parameters.counts(spec.model))
         run.tell({"exclusion": machine.known_exclusion(spec, device)})
+        optimizer.check(spec)
         machine.check_can_run(spec, device)
     if spec.compile.logs:
         torch_private.start_log(spec.compile.logs)

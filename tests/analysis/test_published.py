@@ -86,6 +86,14 @@ class TestPublishedLines:
         """Nothing is said about a method that was not timed."""
         assert [line.label for line in self.lines(preset_row())] == ["published: Adam", SEPARATE]
 
+    def test_entries_of_one_label_say_where_they_stand(self):
+        """As the numbers of one table do; a label of its own needs no more words."""
+        at = {"optimizer": "adam", "optimizer.foreach": None, "baseline": "fused"}
+        several = [{"label": "A paper", "at": at, "eager_us": 3}, {"label": "A paper", "eager_us": 2}, ENTRY]
+        lines = self.lines(preset_row(config=config(PRESET | {"published": several})))
+        told = ["published: A paper (adam, null, fused)", "published: A paper", "published: Adam"]
+        assert [line.label for line in lines[:3]] == told
+
     def test_an_eager_time_by_the_published_method_stands_in_its_line(self):
         """900 / 400: an entry may say that its eager step was one that was compiled before."""
         entry = {"label": "Adam", "eager_after_compile_us": 900.0, "compiled_us": 400.0}
