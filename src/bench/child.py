@@ -98,8 +98,7 @@ def _prepared(spec: RunSpec, report: Report, *, first: bool = True) -> Run:
     kept = device.type == "cpu" and spec.measure.keep_memory and heap.keep()
     run = Run(spec, device, report, first=first)
     if first:
-        asked = {"baseline": spec.measure.baseline}
-        run.tell({"device": device.type, "keep_memory": kept or None} | asked | machine.facts(spec, device))
+        run.tell({"device": device.type, "keep_memory": kept or None} | machine.facts(spec, device))
         # Before it may be told that they are too large.
         run.tell(parameters.counts(spec.model))
         run.tell({"exclusion": machine.known_exclusion(spec, device)})

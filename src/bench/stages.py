@@ -338,7 +338,8 @@ class Run:
             parity_asked=self._first and spec.measure.parity,
             reference=self._comparison.reference,
             optimizer_class=spec.optimizer.torch_class,
-            torch_chooses=not any(getattr(spec.optimizer, flag, None) is not None for flag in _CHOICES),
+            torch_chooses=spec.measure.baseline is None
+            and not any(getattr(spec.optimizer, flag, None) is not None for flag in _CHOICES),
             lr_as_tensor=spec.lr_as_tensor,
             gradients_written=self._comparison.gradients_written,
             eager_compiled=self._eager_compiled,
