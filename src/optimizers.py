@@ -4,11 +4,18 @@ One class per choice in `conf/optimizer`; an argument is called what torch calls
 torch refuses is read off the constructors in torch/optim of torch 2.9 to 2.13.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from src.choices import DOTTED_PATH, ChoiceSpec, with_tuples
 from src.rules import SpecError, key
+
+IMPLEMENTATIONS = {
+    "forloop": {"foreach": False, "fused": False},
+    "foreach": {"foreach": True, "fused": False},
+    "fused": {"foreach": False, "fused": True},
+}
+"""Arguments of torch.optim that ask for each of `vocabulary.EAGER_PATHS`."""
 
 
 @dataclass
@@ -21,6 +28,8 @@ class OptimizerSpec(ChoiceSpec):
     """Whether `step` takes a function that computes the loss anew."""
     sparse_gradients: ClassVar[bool] = False
     """Whether it takes sparse gradients, and no others."""
+    matrices_alone: ClassVar[bool] = False
+    """Whether it refuses parameters that are no matrices."""
     multiplies_matrices: ClassVar[bool] = False
     """Whether its step multiplies matrices: it may then be limited by arithmetic."""
     states: ClassVar[int | None] = None
@@ -32,6 +41,13 @@ class OptimizerSpec(ChoiceSpec):
         """Check that at most one implementation is asked for."""
         if getattr(self, "foreach", None) and getattr(self, "fused", None):
             raise SpecError(f"{path}.foreach and {path}.fused must not both be true")
+
+    def implementing(self, name: str) -> Self:
+        """Return the same optimizer asked for one of `IMPLEMENTATIONS`, by those flags that it has."""
+        flags: dict[str, Any] = {
+            flag: on for flag, on in IMPLEMENTATIONS[name].items() if hasattr(self, flag)
+        }
+        return replace(self, **flags)
 
     def full_size_states(self) -> int | None:
         """Return how many tensors of a parameter's size it keeps of each parameter, after some steps.
@@ -204,6 +220,7 @@ class MuonSpec(_WeightDecay, _Eps, OptimizerSpec):
 
     torch_class: ClassVar[str | None] = "Muon"
     states: ClassVar[int | None] = 1
+    matrices_alone: ClassVar[bool] = True
     multiplies_matrices: ClassVar[bool] = True
     momentum: float = key("momentum factor", at_least=0)
     nesterov: bool = key("Nesterov momentum")

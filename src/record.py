@@ -95,6 +95,12 @@ _AXES = (
     Column("device", _TEXT, "", "device of the parameters: cpu or cuda"),
     Column("threads", _INT, "", "CPU threads of torch"),
     Column("pinned_cpus", _TEXT, "", "CPUs that the run was pinned to; null: not pinned"),
+    Column(
+        "baseline",
+        _TEXT,
+        "",
+        "implementation that the eager arm alone was to run; null: as the optimizer's arguments have it",
+    ),
     Column("grads", _TEXT, "", "static: torch knows that gradients stay in place; fresh: it does not"),
     Column("flush_cache", _BOOL, "", "whether caches were emptied before every timed step"),
     Column(
@@ -341,10 +347,22 @@ _PARITY = (
     ),
     Column("eager_final_loss", _FLOAT, "", "loss of the eager arm in the last step of the trace"),
     Column("compiled_final_loss", _FLOAT, "", "loss of the compiled arm in the last step of the trace"),
-    Column("parity_tolerance", _FLOAT, "", "allowed parity_error and parity_state_error"),
+    Column(
+        "parity_tolerance",
+        _FLOAT,
+        "",
+        "allowed parity_error and parity_state_error; of training steps allowed error of a gradient",
+    ),
     Column("parity_eager_error", _FLOAT, "", "parity_error of the eager arm against eager steps in float64"),
     Column(
         "parity_compiled_error", _FLOAT, "", "parity_error of the compiled arm against eager steps in float64"
+    ),
+    Column(
+        "parity_shaken_error",
+        _FLOAT,
+        "",
+        "parity_error of steps in float64 with noise of parity_tolerance in every gradient against those "
+        "without; null without training",
     ),
 )
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import reduce
 from operator import getitem
 from typing import Any
@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from src.choices import NAME, ChoiceSpec
 from src.models import ModelSpec
-from src.optimizers import OPTIMIZERS, OptimizerSpec
+from src.optimizers import IMPLEMENTATIONS, OPTIMIZERS, OptimizerSpec
 from src.rules import SpecError, check_fields, check_keys, key
 from src.schedulers import SCHEDULERS, SchedulerSpec
 from src.workloads import TARGETS, WORKLOADS, TrainStepSpec, WorkloadSpec
@@ -63,6 +63,10 @@ class MeasureSpec:
     timed: bool = key("time the arms; false: trace alone")
     parity: bool = key("compare the compiled arm with the eager arm and a float64 reference")
     arms: list[str] = key("ways of taking the step that are timed", choices=ARMS)
+    baseline: str | None = key(
+        "implementation that the eager arm alone runs; null: as the optimizer's arguments have it",
+        choices=tuple(IMPLEMENTATIONS),
+    )
     processes: int = key(
         "fresh processes that the run is repeated in; the interval is over them", at_least=1, below=1000
     )
@@ -205,15 +209,23 @@ class RunSpec:
         """Device of the learning rate's tensor; None for a float."""
         return self.lr_type.removesuffix("_tensor") if self.lr_as_tensor else None
 
+    def for_eager(self) -> "RunSpec":
+        """Return what the eager arm is made from: with the implementation that `measure.baseline` names."""
+        name = self.measure.baseline
+        return self if name is None else replace(self, optimizer=self.optimizer.implementing(name))
+
     def run_key(self) -> str:
         """Return the 12 hex digits that name what is measured, whatever it is called or stored.
 
         Keys that came later are left out where they have the value that all earlier runs had.
         """
         plain = asdict(self)
-        later = () if self.training else _OF_TRAINING
-        unpinned = () if self.measure.pin else _OF_PINNING
-        for dotted in (*NOT_MEASURED, *later, *unpinned):
+        later = (
+            *(() if self.training else _OF_TRAINING),
+            *(() if self.measure.baseline else ("measure.baseline",)),
+            *(() if self.measure.pin else ("measure.pin",)),
+        )
+        for dotted in (*NOT_MEASURED, *later):
             *groups, name = dotted.split(".")
             del reduce(getitem, groups, plain)[name]
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
@@ -231,7 +243,6 @@ NOT_MEASURED = (
 """Keys of `RunSpec` that do not change what is measured, and so are no part of the run key."""
 
 _OF_TRAINING = ("workload", "compile.target")
-_OF_PINNING = ("measure.pin",)
 
 
 def from_config(config: DictConfig) -> RunSpec:

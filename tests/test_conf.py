@@ -1,5 +1,6 @@
 """Every file of conf/ and experiments/ becomes a spec."""
 
+import itertools
 import math
 import re
 from functools import cache
@@ -8,9 +9,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from src import paths
+from src import exclusions, paths
 from src.analysis import experiments
-from src.bench import modules
+from src.bench import modules, optimizer
+from src.bench.refusal import Unsupported
 from src.models import SHAPES
 from src.optimizers import OPTIMIZERS
 from src.schedulers import SCHEDULERS
@@ -29,7 +31,9 @@ CHOICES = [
 MODULES = ("tiny_cnn", "tiny_transformer")
 STACKS = ("large", "medium", "small", "tiny", "tutorial")
 PRESETS = sorted(file.stem for file in (paths.share_root() / "experiments").glob("*.yaml"))
-PUBLISHED = ("compiling_optimizer", "lr_scheduler", "resnet18_training")
+PUBLISHED = (
+    *("compiling_optimizer", "foreach_fused", "foreach_fused_sgd", "lr_scheduler", "resnet18_training"),
+)
 FEWER = {"recompiles": ("optimizer=muon,sgd_momentum", "scheduler=plateau,sequential")}
 """Overrides for a preset with more runs than a test should compose."""
 
@@ -170,7 +174,9 @@ class TestExperiments:
         for one in published:
             assert one["source"].startswith("https://") or "not found again" in one["source"]
             assert one["label"]
-            first = next(one[key] for key in ("compiled_us", "recompiles", "speedup") if key in one)
+            first = next(
+                one[key] for key in ("compiled_us", "recompiles", "speedup", "eager_us") if key in one
+            )
             assert isinstance(first, int | float)
 
     @pytest.mark.parametrize("name", PRESETS)
@@ -195,6 +201,73 @@ class TestExperiments:
         assert not one.measure.timed
         assert not one.model.bias
         assert one.compile.backend == "aot_eager"
+
+    def test_every_optimizer_of_torch_is_in_the_zoo(self):
+        """Over three models, with the default and the best eager step; over parameters alone."""
+        specs = plan_of("optimizer_zoo").specs
+        names = [name for name in OPTIMIZERS if name != "custom"]
+        models = ("resnet18", "gpt2", "vit_b_16")
+        assert [(s.optimizer.name, s.model.name) for s in specs] == list(itertools.product(names, models))
+        assert {s.workload.name for s in specs} == {"optimizer_step"}
+        assert all(s.measure.arms == ["eager", "compiled", "eager_best"] for s in specs)
+        assert {s.measure.baseline for s in specs} == {None}
+
+    def test_what_the_zoo_cannot_time_is_known_before_it_runs(self):
+        """Three optimizers, over each of the models: LBFGS and SparseAdam are left out, Muon refuses."""
+        left_out, refused = set(), set()
+        for one in plan_of("optimizer_zoo").specs:
+            if exclusions.find(one, "cuda", "2.11.0"):
+                left_out.add((one.optimizer.name, one.model.name))
+            try:
+                optimizer.check(one)
+            except Unsupported:
+                refused.add((one.optimizer.name, one.model.name))
+        models = ("resnet18", "gpt2", "vit_b_16")
+        assert left_out == set(itertools.product(("lbfgs", "sparseadam"), models))
+        assert refused == set(itertools.product(("muon",), models))
+
+    @pytest.mark.parametrize("name", ["foreach_fused", "foreach_fused_sgd"])
+    def test_every_implementation_is_the_baseline_of_a_run(self, name):
+        """The compiled arm stays what the default arguments make of it, the eager arm is no default."""
+        specs = plan_of(name).specs
+        baselines = [s.measure.baseline for s in specs]
+        assert baselines == ["forloop", "foreach", "fused"] * (len(specs) // 3)
+        assert {(s.optimizer.foreach, getattr(s.optimizer, "fused", None)) for s in specs} == {(None, None)}
+        assert all(s.measure.arms == ["eager", "compiled"] for s in specs)
+
+    def test_published_times_of_multi_tensor_optimizers_stand_beside_their_runs(self):
+        """Loop and multi-tensor of seven optimizers over ResNet-101, in us; fused is ours alone."""
+        plan = plan_of("foreach_fused")
+        runs = {(s.model.name, s.optimizer.name, s.measure.baseline) for s in plan.specs}
+        assert len(runs) == 21
+        published = plan.specs[0].experiment.published
+        at = {tuple(one["at"].values()): one["eager_us"] for one in published}
+        assert len(at) == len(published) == 14
+        assert at.keys() < runs
+        ratios = {
+            name: round(at["resnet101", name, "forloop"] / at["resnet101", name, "foreach"], 1)
+            for _, name, _ in at
+        }
+        assert ratios == {
+            **{"adam": 4.2, "adamw": 3.3, "sgd": 1.4, "rmsprop": 4.9, "rprop": 1.2},
+            **{"asgd": 2.3, "adamax": 1.2},
+        }
+
+    def test_published_times_of_fused_sgd_stand_beside_their_runs(self):
+        """Fused is faster over 1024 elements and slower over 65536, which are 32 and 256 squared."""
+        plan = plan_of("foreach_fused_sgd")
+        runs = {
+            (s.optimizer.name, s.model.depth, s.model.width, s.measure.baseline): s.model.width**2
+            for s in plan.specs
+        }
+        assert set(runs.values()) == {1024, 65536}
+        published = plan.specs[0].experiment.published
+        at = {tuple(one["at"].values()): one["eager_us"] for one in published}
+        assert len(at) == len(published) == 20
+        assert at.keys() < runs.keys()
+        for (*where, baseline), us in at.items():
+            if baseline == "fused":
+                assert (us < at[*where, "forloop"]) == (runs[*where, baseline] == 1024)
 
     def test_the_types_of_a_learning_rate_are_all_timed(self):
         """Without and with a scheduler."""

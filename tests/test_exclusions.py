@@ -1,5 +1,6 @@
 """Combinations that are known not to work: which runs they mean, and that the file is right."""
 
+import inspect
 from dataclasses import fields
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 import torch
 
 from src import exclusions
+from src.bench.optimizer import closure
 from src.exclusions import ExclusionsError, find, load
+from src.models import SHAPES
 from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
 from tests.specs import spec as spec_of
@@ -15,6 +18,7 @@ from tests.specs import spec as spec_of
 FULLGRAPH = ("compile=aot_eager", "compile.fullgraph=true")
 CAPTURABLE = "optimizer.capturable=true"
 CUSTOM = ("optimizer=custom", "optimizer._target_=a.B")
+FUSED = ("adagrad", "adam", "adamw", "sgd", "sgd_momentum")
 
 
 class TestFind:
@@ -28,6 +32,10 @@ class TestFind:
             ([*FULLGRAPH, "optimizer=lbfgs"], "cuda", "the step of this optimizer has a graph break"),
             ([*FULLGRAPH, "optimizer=muon", "scheduler=step"], "cpu", "a scheduler puts a function around"),
             ([*FULLGRAPH, *CUSTOM, "scheduler=step"], "cpu", "a scheduler puts a function around"),
+            (["optimizer=rprop", "measure.baseline=fused"], "cuda", "this optimizer has no fused"),
+            ([*CUSTOM, "measure.baseline=fused"], "cuda", "this optimizer has no fused"),
+            (["optimizer=muon", "measure.baseline=foreach"], "cuda", "this optimizer has no argument that"),
+            ([*CUSTOM, "measure.baseline=forloop"], "cpu", "this optimizer has no argument that"),
         ],
     )
     def test_says_why_a_run_cannot_work(self, overrides, device, reason):
@@ -35,6 +43,13 @@ class TestFind:
         found = find(spec_of(*overrides), device, "2.13.0")
         assert found.reason.startswith(reason)
         assert found.status == "unsupported"
+
+    @pytest.mark.parametrize("model", SHAPES)
+    @pytest.mark.parametrize(("optimizer", "lacking"), [("sparseadam", "dense"), ("lbfgs", "loss")])
+    def test_what_shapes_of_parameters_do_not_have_is_left_out(self, model, optimizer, lacking):
+        """Of every published model: a time would be one of something that nobody trains."""
+        found = find(spec_of(f"optimizer={optimizer}", f"model={model}"), "cuda", "2.11.0")
+        assert (found.status, lacking in found.reason) == ("excluded", True)
 
     @pytest.mark.parametrize(
         ("overrides", "device"),
@@ -49,6 +64,10 @@ class TestFind:
             (["optimizer.fused=true"], "cpu"),
             (["optimizer=lbfgs"], "cpu"),
             (["optimizer=sparseadam", "scheduler=onecycle"], "cpu"),
+            (["optimizer=lbfgs", "model=gpt2", "measure=trace"], "cpu"),
+            (["optimizer=adam", "model=gpt2"], "cpu"),
+            *(([f"optimizer={name}", "measure.baseline=fused"], "cuda") for name in FUSED),
+            (["optimizer=rprop", "measure.baseline=foreach"], "cuda"),
         ],
     )
     def test_what_stands_next_to_an_exclusion_may_be_tried(self, overrides, device):
@@ -91,6 +110,28 @@ class TestTruth:
         """torch asserts an accelerator."""
         with pytest.raises(AssertionError, match="If capturable=True"):
             workload(name, "optimizer.capturable=true").step()
+
+    def test_a_baseline_needs_the_argument_that_asks_for_it(self):
+        """Which of torch's constructors have it."""
+        for name, kind in OPTIMIZERS.items():
+            if kind.torch_class is None:
+                continue
+            takes = inspect.signature(getattr(torch.optim, kind.torch_class)).parameters
+            for baseline, argument in (("forloop", "foreach"), ("foreach", "foreach"), ("fused", "fused")):
+                how = spec_of(f"optimizer={name}", f"measure.baseline={baseline}")
+                assert (find(how, "cuda", "2.13.0") is None) == (argument in takes), (name, baseline)
+
+    def test_sparseadam_takes_no_dense_gradient(self):
+        """Those of linear layers and convolutions are dense."""
+        with pytest.raises(RuntimeError, match="does not support dense gradients"):
+            workload("sparseadam").step()
+
+    def test_lbfgs_learns_nothing_from_a_fixed_gradient(self):
+        """Which is all that shapes give it: its history stays empty, as in no training."""
+        optimizer = workload("lbfgs")
+        ((parameter,),) = (group["params"] for group in optimizer.param_groups)
+        optimizer.step(closure([parameter]))
+        assert optimizer.state[parameter]["old_dirs"] == []
 
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of torch.jit
     @pytest.mark.parametrize("scheduler", [False, True])

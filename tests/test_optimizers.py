@@ -2,14 +2,15 @@
 
 import inspect
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 import pytest
 import torch
 
-from src.optimizers import OPTIMIZERS
+from src.optimizers import IMPLEMENTATIONS, OPTIMIZERS
 from src.rules import SpecError
 from src.spec import from_config
+from src.vocabulary import EAGER_PATHS
 from tests.specs import spec as spec_of
 from tests.test_spec import config_of
 
@@ -68,6 +69,22 @@ class TestArguments:
         """LBFGS evaluates the loss; SparseAdam takes sparse gradients."""
         assert [name for name, kind in TORCHS.items() if kind.needs_closure] == ["lbfgs"]
         assert [name for name, kind in TORCHS.items() if kind.sparse_gradients] == ["sparseadam"]
+
+
+class TestImplementing:
+    def test_an_implementation_is_asked_for_by_the_flags_that_there_are(self):
+        """RMSprop has no `fused`, Muon no flag at all; nothing else changes, nor does the original."""
+        adam, rmsprop, muon = (spec_of(f"optimizer={name}").optimizer for name in ("adam", "rmsprop", "muon"))
+        told = adam.implementing("fused")
+        assert (told.foreach, told.fused, adam.fused) == (False, True, None)
+        assert asdict(told) == asdict(adam) | {"foreach": False, "fused": True}
+        assert asdict(rmsprop.implementing("forloop")) == asdict(rmsprop) | {"foreach": False}
+        assert muon.implementing("foreach") == muon
+
+    def test_every_implementation_that_a_row_knows_can_be_asked_for(self):
+        """By one set of flags each."""
+        assert tuple(IMPLEMENTATIONS) == EAGER_PATHS
+        assert len({tuple(flags.items()) for flags in IMPLEMENTATIONS.values()}) == len(EAGER_PATHS)
 
 
 class TestKeywords:
@@ -205,5 +222,6 @@ class TestStates:
         assert spec_of(*overrides).optimizer.full_size_states() is None
 
     def test_muon_alone_multiplies_matrices(self):
-        """It orthogonalises its update."""
+        """It orthogonalises its update, and takes no other parameters."""
         assert [name for name, kind in OPTIMIZERS.items() if kind.multiplies_matrices] == ["muon"]
+        assert [name for name, kind in OPTIMIZERS.items() if kind.matrices_alone] == ["muon"]

@@ -275,6 +275,8 @@ MEASURED = [
     "measure.parity=false",
     "measure.arms=[eager,compiled]",
     "measure.arms=[compiled,eager,eager_best]",
+    "measure.baseline=forloop",
+    "measure.baseline=fused",
     "measure.processes=2",
     "measure.process_spread=0.02",
     "measure.shared_spread=0.02",
@@ -393,6 +395,20 @@ class TestRunKey:
             *("workload", "model", "optimizer", "scheduler", "compile", "measure"),
             *("lr_type", "device", "threads", "cpus", "seed"),
         }
+
+
+class TestForEager:
+    def test_without_a_baseline_it_is_the_run_itself(self):
+        """The eager arm is what the optimizer's arguments make it."""
+        how = spec_of()
+        assert how.for_eager() is how
+
+    def test_a_baseline_changes_the_flags_of_the_optimizer_alone(self):
+        """In a copy: the compiled arm keeps those that were configured."""
+        how = spec_of("measure.baseline=forloop", "optimizer.foreach=true")
+        told = how.for_eager()
+        assert (how.optimizer.foreach, told.optimizer.foreach, told.optimizer.fused) == (True, False, False)
+        assert asdict(told) | {"optimizer": None} == asdict(how) | {"optimizer": None}
 
 
 TRAIN = ("workload=train_step", "model=tiny_cnn")

@@ -61,6 +61,7 @@ def axes_of(cells: Sequence[Cell]) -> tuple[Axis, ...]:
         (name, _plain(f"compile_{name}"))
         for name in ("backend", "mode", "target", "fullgraph", "dynamic", "cache")
     ]
+    compiling.append(("baseline", _plain("baseline")))  # what compiling is compared with
     rest: list[tuple[str, Labels]] = [
         *((name, _plain(name)) for name in ("device", "threads")),
         ("pinned_cpus", _pinned),

@@ -286,7 +286,7 @@ def _published(published: Sequence[PublishedLine], notes: Footnotes, most: int |
     lines = tuple(
         Line(
             (fmt.plain(line.label),),
-            _pair(line.eager, line.compiled, line.speedup, line.recompiles),
+            _published_entries(line),
             (notes.add(f"published; {fmt.plain(line.source)}"),) if line.source else (),
         )
         for line in published[:most]
@@ -296,14 +296,17 @@ def _published(published: Sequence[PublishedLine], notes: Footnotes, most: int |
     return Grid(title, ("what",), columns, lines, left_out=len(published) - len(lines))
 
 
-def _pair(
-    eager: Interval | None,
-    compiled: Interval | None,
-    speedup: Interval | None,
-    counts: tuple[int, int] | None,
-) -> tuple[Entry, ...]:
-    times = [_with_half_width(fmt.time_us(_center(t)), t) for t in (eager, compiled)]
-    return (*times, _ratio(speedup), (fmt.count_range(counts),))
+def _published_entries(line: PublishedLine) -> tuple[Entry, ...]:
+    """Return the entries of a line: times, or samples per second where those were published."""
+    times = [
+        (f"{rate:,.0f}/s",) if time is None and rate is not None else _time(time)
+        for time, rate in zip((line.eager, line.compiled), line.throughput, strict=True)
+    ]
+    return (*times, _ratio(line.speedup), (fmt.count_range(line.recompiles),))
+
+
+def _time(time: Interval | None) -> Entry:
+    return _with_half_width(fmt.time_us(_center(time)), time)
 
 
 def _center(interval: Interval | None) -> float | None:

@@ -192,6 +192,8 @@ def _doubts(cell: Cell, names: Sequence[str]) -> Iterator[str]:
     """Yield what a reader must know about the numbers shown, and no more: a summary has all of it."""
     told = {f"invalid: {name}" for name in cell.warnings}  # the warning says the same, and what it means
     yield from (fmt.shorten(text, 240) for text in cell.reasons if text not in told)
+    if not cell.used:
+        yield from (f"hint: {fmt.shorten(text, 240)}" for text in cell.hints)
     if any(CONTENTS[name].kind in _TIMED for name in names):
         yield from doubts.warnings_of(cell)
     else:
@@ -238,8 +240,11 @@ def _remarks(summary: Summary, placed: Placed) -> Iterator[str]:
     if placed.untold:
         yield f"Different from line to line and not shown: {'; '.join(map(_values, placed.untold))}."
     yield from _alike(placed)
-    if placed.spec.intervals != "none" and any(_spreads(cell, placed.spec.cells) for cell in summary.cells):
-        yield from doubts.intervals(summary)
+    if any(_spreads(cell, placed.spec.cells) for cell in summary.cells):
+        if placed.spec.intervals == "none":
+            yield "95 % intervals are left out: the CSV file has them."
+        else:
+            yield from doubts.intervals(summary)
 
 
 def _spreads(cell: Cell, names: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from src.analysis import format as fmt
 from src.analysis.cells import Cell
 from src.analysis.rows import Row
 from src.stats import Interval
@@ -27,6 +28,7 @@ class Line:
     speedup: Interval | None
     recompiles: tuple[int, int] | None
     source: str  # where it was published and on what, empty for ours
+    throughput: tuple[float | None, float | None] = (None, None)  # samples/s, where no times were published
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +68,29 @@ def published_lines(experiment: Experiment, cells: Sequence[Cell], labels: Seque
     """
     if not experiment.published and not any(cell.sequential for cell in cells):
         return ()
-    lines = [_published(entry) for entry in experiment.published]
+    lines = [_published(entry) for entry in _told_apart(experiment.published)]
     for cell, label in zip(cells, labels, strict=True):
         lines += _measured(cell, label)
     return tuple(lines)
+
+
+def _told_apart(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the entries; those of one label, as the numbers of one table have, with where they stand."""
+    labels = [entry.get("label") for entry in entries]
+    return [
+        {**entry, "label": f"{label} ({', '.join(map(fmt.value, entry['at'].values()))})"}
+        if labels.count(label) > 1 and isinstance(entry.get("at"), dict) and entry["at"]
+        else entry
+        for entry, label in zip(entries, labels, strict=True)
+    ]
 
 
 def _published(entry: Mapping[str, Any]) -> Line:
     # An eager time by the publication's method stands where ours by that method stands.
     eager = _exact(entry.get("eager_us")) or _exact(entry.get("eager_after_compile_us"))
     compiled = _exact(entry.get("compiled_us"))
+    slow, fast = (_exact(entry.get(f"{arm}_samples_per_s")) for arm in ("eager", "compiled"))
+    speedup = _quotient(eager, compiled) or _quotient(fast, slow) or _exact(entry.get("speedup"))
     recompiles = entry.get("recompiles")
     hardware = entry.get("hardware") or "not stated"
     source = entry.get("source") or "not stated"
@@ -83,10 +98,15 @@ def _published(entry: Mapping[str, Any]) -> Line:
         label=f"published: {entry.get('label') or 'no label'}",
         eager=eager,
         compiled=compiled,
-        speedup=Interval(eager.center / compiled.center, None, None) if eager and compiled else None,
+        speedup=speedup,
         recompiles=(recompiles, recompiles) if isinstance(recompiles, int) else None,
         source=f"hardware: {hardware}; source: {source}",
+        throughput=(slow.center if slow else None, fast.center if fast else None),
     )
+
+
+def _quotient(over: Interval | None, under: Interval | None) -> Interval | None:
+    return Interval(over.center / under.center, None, None) if over and under else None
 
 
 def _measured(cell: Cell, label: str) -> list[Line]:

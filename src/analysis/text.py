@@ -3,7 +3,8 @@
 A table takes the first layout that fits: a line for each cell; intervals below their numbers; the
 axes below each other as well; the axes on a line of their own above the numbers; there also the ends
 of an interval below each other. Where none fits, the columns of the last are dealt out over tables
-below each other, with space between them. Nothing is cut off: a terminal too narrow for a column wraps
+below each other, with space between them, and with the labels beside them again if that takes no more
+tables. Nothing is cut off: a terminal too narrow for a column wraps
 the lines itself.
 """
 
@@ -122,7 +123,8 @@ def _table(grid: Grid, width: int, *, unicode: bool) -> str:
     # Over several tables there is room again: the first of the layouts of this kind with space between.
     same = [each for each in layouts if each.gap == 2 and len(each.titles) == len(layout.titles)]
     airy = next((each for each in same if max(each.widths()) <= width), same[-1])
-    parts = _dealt(airy, [False] * labels + numbers, labels, width)
+    chosen, labels = _beside(layouts, airy, len(numbers), width)
+    parts = _dealt(chosen, [False] * labels + numbers, labels, width)
     return "\n\n".join("\n".join(_drawn(part, n, width)) for part, n in parts)
 
 
@@ -139,6 +141,32 @@ def _parted(grid: Grid, width: int) -> tuple[list[str], Grid]:
     return [head(grid.label_titles), *firsts], rest
 
 
+def _beside(layouts: Sequence[_Layout], airy: _Layout, numbers: int, width: int) -> tuple[_Layout, int]:
+    """Return a layout whose labels stand beside the numbers, if that takes no more tables, and its labels."""
+    above = len(airy.titles) - numbers
+    fewest = len(_parts(airy, above, width))
+    for layout in layouts:
+        labels, widths = len(layout.titles) - numbers, layout.widths()
+        beside = sum(w + layout.gap for w in widths[:labels])
+        fits = labels and beside + max(widths[labels:]) <= width
+        if fits and layout.gap == airy.gap and len(_parts(layout, labels, width)) <= fewest:
+            return layout, labels
+    return airy, above
+
+
+def _parts(layout: _Layout, labels: int, room: int) -> list[list[int]]:
+    """Return which columns go beside the labels into each table, one after the other as many as fit."""
+    widths = layout.widths()
+    beside = sum(w + layout.gap for w in widths[:labels])
+    found: list[list[int]] = [[]]
+    for column in range(labels, len(widths)):
+        taken = sum(widths[i] + layout.gap for i in found[-1])
+        if found[-1] and beside + taken + widths[column] > room:
+            found.append([])
+        found[-1].append(column)
+    return found
+
+
 def _dealt(
     layout: _Layout, numbers: Sequence[bool], labels: int, width: int
 ) -> Iterator[tuple[_Layout, list[bool]]]:
@@ -146,21 +174,9 @@ def _dealt(
 
     As few as fit the width, and then about equally wide: none has a column that could stand with others.
     """
-    widths = layout.widths()
-    beside = sum(w + layout.gap for w in widths[:labels])
-
-    def parts(room: int) -> list[list[int]]:
-        found: list[list[int]] = [[]]
-        for column in range(labels, len(widths)):
-            taken = sum(widths[i] + layout.gap for i in found[-1])
-            if found[-1] and beside + taken + widths[column] > room:
-                found.append([])
-            found[-1].append(column)
-        return found
-
-    fewest = len(parts(width))
-    room = next(room for room in range(1, width + 1) if len(parts(room)) <= fewest)
-    for part in parts(room):
+    fewest = len(_parts(layout, labels, width))
+    room = next(room for room in range(1, width + 1) if len(_parts(layout, labels, room)) <= fewest)
+    for part in _parts(layout, labels, room):
         kept = [*range(labels), *part]
         rows = [[row[i] for i in kept] for row in layout.rows]
         above = tuple(layout.above[i - labels] for i in part) if layout.above else ()

@@ -43,8 +43,8 @@ class Arm:
 
 
 def eager(spec: RunSpec, device: torch.device, now: Callable[[], float]) -> Arm:
-    """Return the optimizer as configured, never compiled."""
-    built = workload.build(spec, device)
+    """Return the optimizer as configured, or in the implementation `measure.baseline`, never compiled."""
+    built = workload.build(spec.for_eager(), device)
     return _arm(spec, built, built.step, now)
 
 

@@ -6,7 +6,7 @@ The first process of a run does everything; those that repeat it only compile an
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from src.bench import heap, hints, judge, machine, parameters, torch_private
+from src.bench import heap, hints, judge, machine, optimizer, parameters, torch_private
 from src.bench.stages import Report, Run
 from src.lease import Lease
 from src.spec import RunSpec
@@ -112,6 +112,7 @@ def _prepared(spec: RunSpec, report: Report, *, first: bool = True) -> Iterator[
         # Before it may be told that they are too large.
         run.tell(parameters.counts(spec.model))
         run.tell({"exclusion": machine.known_exclusion(spec, device)})
+        optimizer.check(spec)
         machine.check_can_run(spec, device)
     if spec.compile.logs:
         torch_private.start_log(spec.compile.logs)

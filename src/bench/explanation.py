@@ -128,7 +128,7 @@ def _launching(
     spec: RunSpec, device: torch.device, timed: Timed, now: Callable[[], float]
 ) -> dict[str, float | None]:
     """Return how much of a step of each arm is calling its operations, in us, on a CPU."""
-    eager = roofline.launch_us(spec, device, now)
+    eager = roofline.launch_us(spec.for_eager(), device, now)
     found: dict[str, float | None] = dict.fromkeys(timed.arms, eager)
     if timed.best == "eager_best" and timed.implementation is not None:
         best = implementations.variant(spec, timed.implementation)

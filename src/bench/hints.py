@@ -84,7 +84,7 @@ def _of_what_ran(spec: RunSpec, columns: Mapping[str, Any]) -> list[str]:
 
 
 def _of_never_compiled(spec: RunSpec, columns: Mapping[str, Any]) -> list[str]:
-    if columns.get("eager_path") == "fused":
+    if getattr(spec.optimizer, "fused", None):
         return ["A fused step is not compiled at all: leave optimizer.fused=null in a compiled arm."]
     known = _NEVER.get(spec.optimizer.torch_class or "")
     if known is not None:

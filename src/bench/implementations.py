@@ -17,13 +17,6 @@ from src.bench.arms import Arm
 from src.bench.timing import steps_for
 from src.spec import RunSpec
 
-_FLAGS = {
-    "forloop": {"foreach": False, "fused": False},
-    "foreach": {"foreach": True, "fused": False},
-    "fused": {"foreach": False, "fused": True},
-}
-"""Arguments of torch.optim that ask for each of `vocabulary.EAGER_PATHS`."""
-
 _BLOCK_SECONDS = 0.005
 _BLOCKS = 5
 
@@ -46,9 +39,9 @@ def variant(spec: RunSpec, name: str) -> RunSpec:
 
     Not capturable: that is for CUDA graphs of one's own, and eager steps pay for it.
     """
-    flags = {**_FLAGS[name], "capturable": False}
-    known: dict[str, Any] = {flag: value for flag, value in flags.items() if hasattr(spec.optimizer, flag)}
-    return replace(spec, lr_type="float", optimizer=replace(spec.optimizer, **known))
+    plain: dict[str, Any] = {"capturable": False} if hasattr(spec.optimizer, "capturable") else {}
+    optimizer = replace(spec.optimizer.implementing(name), **plain)
+    return replace(spec, lr_type="float", optimizer=optimizer, measure=replace(spec.measure, baseline=None))
 
 
 def choices(spec: RunSpec) -> tuple[str, ...]:

@@ -111,7 +111,8 @@ def reserved_bytes(
 ) -> int | None:
     """Return what torch reserves of the GPU's memory for an arm and its step, in bytes; None on a CPU.
 
-    `own_bytes`, and by how much the reserved memory grows in a step that begins with none lying idle; with
+    `own_bytes`, and by how much the reserved memory grows in a step that begins with none lying idle; or the
+    allocated memory, where that grows more, into what is free in segments that other tensors hold. With
     `graphs`, the pools of CUDA graphs as in `temporary_on_cuda`.
     """
     if device.type != "cuda":
@@ -120,10 +121,12 @@ def reserved_bytes(
     cuda.synchronize(device)
     cuda.empty_cache()
     cuda.reset_peak_memory_stats(device)
-    before = cuda.memory_reserved(device)
+    reserved, allocated = cuda.memory_reserved(device), cuda.memory_allocated(device)
     step()
     cuda.synchronize(device)
-    grown = int(cuda.max_memory_reserved(device) - before)
+    grown = int(
+        max(cuda.max_memory_reserved(device) - reserved, cuda.max_memory_allocated(device) - allocated)
+    )
     return own_bytes(workload) + grown + (_graph_pools(device, cuda) if graphs else 0)
 
 

@@ -6,11 +6,29 @@ from typing import Any, cast
 import torch
 from torch.optim import Optimizer
 
-from src.bench import target
-from src.bench.refusal import made
+from src.bench import shapes, target
+from src.bench.refusal import Unsupported, made
 from src.spec import RunSpec
 
 _WHAT_AN_OPTIMIZER_HAS = ("param_groups", "state", "step")
+
+
+def check(spec: RunSpec) -> None:
+    """Check, before anything is allocated, that the optimizer takes parameters of the model's shapes.
+
+    Raises:
+        Unsupported: it takes matrices alone (torch/optim/_muon.py, `__init__`), and some are none.
+    """
+    if not spec.optimizer.matrices_alone:
+        return
+    every = [one.shape for one in shapes.of(spec.model)]
+    others = [shape for shape in every if len(shape) != 2]
+    if others:
+        first = "x".join(map(str, others[0])) or "scalar"
+        raise Unsupported(
+            f"{spec.optimizer.torch_class} takes matrices alone: {len(others)} of the {len(every)} tensors "
+            f"of model={spec.model.name} are none, the first of shape {first}"
+        )
 
 
 def make(spec: RunSpec, parameters: Iterable[Any], *, reference: bool = False) -> Optimizer:

@@ -6,8 +6,6 @@ order of the stages.
 
 import gc
 import json
-import random
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +16,7 @@ from src.bench import (
     arms,
     comparison,
     explanation,
+    followed,
     gpu_state,
     heap,
     implementations,
@@ -30,6 +29,7 @@ from src.bench import (
 )
 from src.bench import workload as workloads
 from src.bench.arms import Arm
+from src.bench.followed import Followed
 from src.bench.timing import Plan, WarmUpPlan, time_arms, time_one, warm_up
 from src.bench.torch_private import Compilation
 from src.bench.workload import Workload, all_finite
@@ -72,11 +72,9 @@ class Run:
         self._now = _clock(device)
         self._arms: dict[str, Arm] = {}
         self._made: Workload | None = None
-        self._traced_eager: Arm | None = None
+        self._followed: dict[str, Followed] = {}
         self._traced: trace.Trace | None = None
         self._later: list[Compilation] = []
-        self._rates: dict[str, list[tuple[float, ...]]] = {"eager": [], "compiled": []}
-        self._losses: dict[str, list[float]] = {"eager": [], "compiled": []}
         self._before_us: tuple[float, ...] = ()
         self._us: dict[str, float] = {}
         self._warm = True
@@ -130,19 +128,20 @@ class Run:
     def trace_compiled(self) -> None:
         """Take the first steps of the compiled arm; what they compiled is told even if one raises."""
         arm = self._build_compiled()
+        steps = self._follow("compiled", arm)
         recorder = trace.Recorder(inductor=self.spec.compile.backend == "inductor")
         try:
             recorder.take(
                 arm.take_step,
                 self.spec.measure.trace_steps,
                 self._now,
-                self._before("compiled"),
-                self._after("compiled"),
+                steps.before_step,
+                steps.after_step,
             )
         finally:
             self._traced = recorder.trace()
             self._tell_compile(self._traced.facts())
-            self.tell({"lr_trajectory": [rates[0] for rates in self._rates["compiled"]]})
+            self.tell({"lr_trajectory": [rates[0] for rates in steps.rates]})
         self.tell(_state_of("compiled", arm.workload))
         if not self._first and self.spec.compiles:
             self._report("warm", self._traced.facts()["compile_s"])
@@ -171,58 +170,35 @@ class Run:
         """
         timed = self.spec.measure.timed
         arm = arms.eager(self.spec, self._device, self._now) if timed else self._arms["eager"]
-        before_step, after_step = self._before("eager", arm), self._after("eager")
-        generators = _random_states(self._device)
-        for _ in range(self.spec.measure.trace_steps):
-            before_step()
-            after_step(arm.take_step())
-        self._draws_random = generators != _random_states(self._device)
+        steps, compiled = self._follow("eager", arm), self._followed["compiled"]
+        generators = followed.random_states(self._device)
+        steps.take(arm.take_step, self.spec.measure.trace_steps)
+        self._draws_random = generators != followed.random_states(self._device)
         self._eager_compiled |= any(c.has_graph for c in torch_private.drain())
-        self._traced_eager = arm
         self.tell(_state_of("eager", arm.workload))
-        self.tell({"lr_equal": self._rates["eager"] == self._rates["compiled"]})
+        self.tell({"lr_equal": steps.rates == compiled.rates})
         if self.spec.training is not None:
-            self.tell({f"{name}_final_loss": losses[-1] for name, losses in self._losses.items()})
+            self.tell({"eager_final_loss": steps.losses[-1], "compiled_final_loss": compiled.losses[-1]})
 
-    def _before(self, name: str, arm: Arm | None = None) -> Callable[[], None]:
-        """Return what precedes each step of an arm's trace, outside its time."""
-        workload, rates = (arm or self._arms[name]).workload, self._rates[name]
+    def _follow(self, name: str, arm: Arm) -> Followed:
         fresh = self.spec.measure.grads == "fresh" and self.spec.training is None
-
-        def before_step() -> None:
-            if fresh:
-                workload.renew_gradients()
-            workload.refill()
-            rates.append(workload.learning_rates())
-
-        return before_step
-
-    def _after(self, name: str) -> Callable[[Any], None]:
-        """Return what takes the loss of each step of an arm's trace, where a step has one."""
-        losses, trains = self._losses[name], self.spec.training is not None
-
-        def after_step(loss: Any) -> None:
-            if trains:
-                losses.append(float(loss.detach()))
-
-        return after_step
+        self._followed[name] = Followed(arm.workload, renews=fresh)
+        return self._followed[name]
 
     def compare(self) -> None:
         """Compare the traced arms with each other and with a reference."""
-        assert self._traced_eager is not None  # noqa: S101  # for the type checker
         self._comparison = comparison.compare(
             self.spec,
             self._device,
-            (self._traced_eager.workload, self._arms["compiled"].workload),
-            (self._rates["eager"], self._rates["compiled"]),
-            (self._losses["eager"], self._losses["compiled"]),
+            self._followed["eager"],
+            self._followed["compiled"],
             draws_random=self._draws_random,
         )
         self.tell(self._comparison.columns)
 
     def settle(self) -> None:
         """Make steps repeatable from here on, and let go what only the trace needed."""
-        self._traced_eager = None
+        self._followed.clear()
         gc.collect()  # an arm's block refers to the arm, so that it would linger
         heap.give_back()
         for arm in self._arms.values():
@@ -362,7 +338,8 @@ class Run:
             parity_asked=self._first and spec.measure.parity,
             reference=self._comparison.reference,
             optimizer_class=spec.optimizer.torch_class,
-            torch_chooses=not any(getattr(spec.optimizer, flag, None) is not None for flag in _CHOICES),
+            torch_chooses=spec.measure.baseline is None
+            and not any(getattr(spec.optimizer, flag, None) is not None for flag in _CHOICES),
             lr_as_tensor=spec.lr_as_tensor,
             gradients_written=self._comparison.gradients_written,
             eager_compiled=self._eager_compiled,
@@ -398,17 +375,6 @@ def _state_of(name: str, workload: Workload) -> dict[str, Any]:
         f"{name}_capturable": optimizer.capturable(workload.optimizer),
         f"{name}_step_device": optimizer.step_device(workload.optimizer),
     }
-
-
-def _random_states(device: torch.device) -> list[Any]:
-    """Return the states of the generators that a step on `device` may draw from, to be compared."""
-    found = [random.getstate(), torch.get_rng_state().tolist()]
-    if device.type == "cuda":
-        found.append(torch.cuda.get_rng_state(device).tolist())
-    if "numpy" in sys.modules:
-        name, keys, *rest = sys.modules["numpy"].random.get_state()
-        found.append([name, keys.tolist(), *rest])
-    return found
 
 
 def _clock(device: torch.device) -> Clock:

@@ -58,6 +58,8 @@ class Training:
 
     module: nn.Module
     batch: Batch
+    amp: torch.dtype | None
+    """What mixed precision computes in; None without."""
     scaler: Any | None
     """The gradient scaler of fp16."""
     optimizer: Optimizer
@@ -104,7 +106,7 @@ class Training:
             model = compile_(model)
         if compile_ is not None and target in ("optimizer", "model_and_optimizer"):
             update = compile_(update)
-        return model, update
+        return _beginning_a_step(model) if target == "model_and_optimizer" else model, update
 
     def _step(self, model: Callable[..., Any], update: Update) -> Callable[[], torch.Tensor]:
         """Return the step of these parts: this very code is compiled, as plain as a user's own loop."""
@@ -130,6 +132,20 @@ class Training:
                 return loss
 
         return step
+
+
+def _beginning_a_step(model: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a model that tells CUDA graphs that a step begins with it.
+
+    Otherwise the compiled optimizer's call begins one, and the gradients, which the model's graphs hold, may
+    be overwritten before it has read them: torch raises an error that asks for this call.
+    """
+
+    def begin(inputs: torch.Tensor) -> Any:
+        torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+        return model(inputs)
+
+    return begin
 
 
 def loss_of(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
@@ -242,7 +258,8 @@ def build(
         check_amp(device, dtype)
     scaler = torch.amp.GradScaler(device.type) if dtype is torch.float16 else None
     optimizer, update = update_of(module, scaler)
-    return Training(module, made, scaler, optimizer, update, _autocast(device, dtype), training.set_to_none)
+    autocast = _autocast(device, dtype)
+    return Training(module, made, dtype, scaler, optimizer, update, autocast, training.set_to_none)
 
 
 def _autocast(

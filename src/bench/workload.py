@@ -33,12 +33,19 @@ class Workload:
     """Copies of the gradients, where the step writes into them."""
     training: Training | None = None
     """What else a training step has; None where the optimizer's step alone is measured."""
+    scheduler_arguments: tuple[float, ...] = ()
+    """Of the scheduler's step: its metric, if it wants one."""
 
     def compiled_step(self, compile_: Compile, target: str) -> Callable[[], Any]:
         """Return the step with `target`, one of `workloads.TARGETS`, compiled."""
         if self.training is None:
             return compile_(self.step)
         return self.training.step(compile_, target)
+
+    def step_scheduler(self) -> None:
+        """Take the scheduler's step alone."""
+        if self.scheduler is not None:
+            self.scheduler.step(*self.scheduler_arguments)
 
     def learning_rates(self) -> tuple[float, ...]:
         """Return the learning rate of each group."""
@@ -122,15 +129,26 @@ def _build_training(spec: RunSpec, device: torch.device, *, reference: bool) -> 
     made = training.build(spec, device, update_of, reference=reference)
     (scheduler,) = schedulers_made
     parameters = list(made.module.parameters())
-    return Workload(parameters, made.optimizer, scheduler, made.step(), training=made)
+    return Workload(
+        parameters,
+        made.optimizer,
+        scheduler,
+        made.step(),
+        training=made,
+        scheduler_arguments=_scheduler_arguments(spec),
+    )
+
+
+def _scheduler_arguments(spec: RunSpec) -> tuple[float, ...]:
+    metric = getattr(spec.scheduler, "metric", None)
+    return () if metric is None else (metric,)
 
 
 def _scaled_step(
     spec: RunSpec, scaler: Any, optimizer: Optimizer, scheduler: Any | None
 ) -> Callable[[], None]:
     """Return the optimizer's step as a gradient scaler takes it, which skips it if a gradient is infinite."""
-    metric = getattr(spec.scheduler, "metric", None)
-    arguments = () if metric is None else (metric,)
+    arguments = _scheduler_arguments(spec)
     if scheduler is None:
 
         def step() -> None:
@@ -152,7 +170,9 @@ def _step(
     """Return the step: this very code is compiled, so each case is as plain as a user's own loop."""
     metric = getattr(spec.scheduler, "metric", None)
     if spec.optimizer.needs_closure:
-        return _step_with_closure(optimizer, optimizers.closure(parameters), scheduler, metric)
+        return _step_with_closure(
+            optimizer, optimizers.closure(parameters), scheduler, _scheduler_arguments(spec)
+        )
     if scheduler is None:
 
         def step() -> None:
@@ -172,14 +192,13 @@ def _step(
 
 
 def _step_with_closure(
-    optimizer: Optimizer, loss: Callable[[], Any], scheduler: Any | None, metric: float | None
+    optimizer: Optimizer, loss: Callable[[], Any], scheduler: Any | None, arguments: tuple[float, ...]
 ) -> Callable[[], None]:
     if scheduler is None:
 
         def step() -> None:
             optimizer.step(loss)
     else:
-        arguments = () if metric is None else (metric,)
 
         def step() -> None:
             optimizer.step(loss)

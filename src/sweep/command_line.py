@@ -214,13 +214,12 @@ def _parse(arguments: list[str]) -> list[Override]:
 def _compose(overrides: list[str]) -> DictConfig:
     try:
         return compose("config", overrides, return_hydra_config=True)
-    except OSError as error:  # such as a choice whose name is too long for one of a file
-        raise UsageError(
-            f"a configuration file cannot be read: {error.strerror}: {_shortened(error)}"
-        ) from None
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         # Hydra raises a bare ValueError for a group that is set to null.
         raise UsageError(_in_two_lines(error)) from None
+    except OSError as error:  # such as a choice whose name is too long for one of a file
+        told = f"a configuration file cannot be read: {error.strerror}"
+        raise UsageError(f"{told}: {_shortened(error)}") from None
     except (AssertionError, AttributeError) as error:
         # Of OmegaConf, for a key below a node that is null, such as hydra.sweeper.params.
         raise UsageError(f"Hydra cannot compose {' '.join(overrides)}: {_in_two_lines(error)}") from None

@@ -133,6 +133,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "device": None if spec.device == "auto" else spec.device,
         "threads": spec.threads,
         "pinned_cpus": None if spec.cpus is None else ",".join(map(str, spec.cpus)),
+        "baseline": spec.measure.baseline,
         "grads": spec.measure.grads,
         "flush_cache": spec.measure.flush_cache,
         "seed": spec.seed,

@@ -63,6 +63,14 @@ class TestHowItWasTimed:
         assert labels("flush_cache", *rows) == ("false", "false", "true")
 
 
+class TestBaseline:
+    def test_what_the_eager_arm_ran_tells_rows_apart(self):
+        """The optimizer stays what it is: its own arguments are those of the compiled arm."""
+        rows = [row(), row(baseline="forloop"), row(baseline="fused")]
+        assert labels("baseline", *rows) == ("null", "forloop", "fused")
+        assert [axis.title for axis in axes_of(cells_of(rows)) if axis.varies] == ["baseline"]
+
+
 class TestLearningRateLabel:
     def test_says_float_or_where_the_tensor_is(self):
         """The device matters for tensors only."""

@@ -42,6 +42,19 @@ class TestGeomeansOf:
         (result,) = geomeans(cell("adam", "default", 2, **best("fused", 50.0)), cell("sgd", "default", 8))
         assert result.vs_best is None
 
+    def test_baselines_are_not_averaged(self):
+        """Over what all of them have: sqrt(2 * 8) = 4 against the loop, sqrt(1 * 4) = 2 against fused."""
+        speedups = {"forloop": (2, 8), "fused": (1, 4)}
+        result = geomeans(
+            *(
+                cell(optimizer, "default", speedup, baseline=name)
+                for name, both in speedups.items()
+                for optimizer, speedup in zip(("adam", "sgd"), both, strict=True)
+            )
+        )
+        assert [g.label for g in result] == ["baseline=forloop", "baseline=fused"]
+        assert [g.speedup.center for g in result] == pytest.approx([4, 2])
+
     def test_workloads_that_one_way_failed_are_left_out_of_all(self):
         """A mean over other workloads would compare the workloads; the left out one is named."""
         result = geomeans(

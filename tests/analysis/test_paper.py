@@ -254,6 +254,22 @@ class TestFootnotes:
         none = document_of(tmp_path, rows, rows="optimizer", cells=["eager_us"], intervals="none")
         assert (entries(none)[0], none.footnotes) == (["240"], ())
 
+    def test_a_table_that_leaves_intervals_out_says_where_they_are(self, tmp_path):
+        """Unless it has no number that has one."""
+        told = "95 % intervals are left out: the CSV file has them."
+        for cells, expected in ((["eager_us"], [told]), (["recompiles"], [])):
+            remarks = document_of(tmp_path, [row()], cells=cells, intervals="none").remarks
+            assert list(remarks) == expected
+
+    def test_a_cell_without_a_number_has_its_hint(self, tmp_path):
+        """A dash is explained; what to do about a number is the summary's to say."""
+        rows = [
+            row(verdict="invalid", verdict_reason="never_compiled", hint="both arms are eager."),
+            row(optimizer="sgd", hint="hold it in a tensor."),
+        ]
+        document = document_of(tmp_path, rows, rows="optimizer", cells="eager_us", intervals="none")
+        assert document.footnotes == ("invalid: never_compiled", "hint: both arms are eager.")
+
     def test_a_published_number_has_its_source(self, tmp_path):
         """What is not known is not stated."""
         document = document_of(tmp_path, [row()], {"eager_us": 300}, cells="eager_us", intervals="none")

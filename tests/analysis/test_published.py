@@ -3,7 +3,14 @@
 from typing import ClassVar
 
 from src.analysis.cells import cells_of
-from src.analysis.published import AS_PUBLISHED, SEPARATE, SEQUENTIAL, experiment_of, published_lines
+from src.analysis.published import (
+    AS_PUBLISHED,
+    SEPARATE,
+    SEQUENTIAL,
+    Experiment,
+    experiment_of,
+    published_lines,
+)
 from tests.rows import bad, config, row
 
 ENTRY = {
@@ -49,6 +56,14 @@ class TestPublishedLines:
         assert [line.speedup.center for line in lines] == [2.5, 5.0, 2.0]
         assert [line.source for line in lines] == ["hardware: A100; source: tutorial", "", ""]
 
+    def test_throughput_stands_where_no_time_was_published(self):
+        """1890 / 1240 samples/s; a speedup that is published alone is one as well."""
+        entries = [{"eager_samples_per_s": 1240, "compiled_samples_per_s": 1890}, {"speedup": 1.5}]
+        first, second, _ = published_lines(Experiment(None, tuple(entries)), cells_of([preset_row()]), [""])
+        assert (first.eager, first.compiled, first.throughput) == (None, None, (1240, 1890))
+        assert first.speedup.center == 1890 / 1240
+        assert (second.speedup.center, second.throughput) == (1.5, (None, None))
+
     SEQUENTIAL_TIMES: ClassVar = {
         "sequential_eager_us": 230.0,
         "sequential_compiled_us": 200.0,
@@ -70,6 +85,14 @@ class TestPublishedLines:
     def test_without_that_arm_only_the_measured_line(self):
         """Nothing is said about a method that was not timed."""
         assert [line.label for line in self.lines(preset_row())] == ["published: Adam", SEPARATE]
+
+    def test_entries_of_one_label_say_where_they_stand(self):
+        """As the numbers of one table do; a label of its own needs no more words."""
+        at = {"optimizer": "adam", "optimizer.foreach": None, "baseline": "fused"}
+        several = [{"label": "A paper", "at": at, "eager_us": 3}, {"label": "A paper", "eager_us": 2}, ENTRY]
+        lines = self.lines(preset_row(config=config(PRESET | {"published": several})))
+        told = ["published: A paper (adam, null, fused)", "published: A paper", "published: Adam"]
+        assert [line.label for line in lines[:3]] == told
 
     def test_an_eager_time_by_the_published_method_stands_in_its_line(self):
         """900 / 400: an entry may say that its eager step was one that was compiled before."""

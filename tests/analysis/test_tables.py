@@ -273,9 +273,18 @@ class TestText:
     def test_a_table_that_is_too_wide_is_dealt_out_over_tables_that_fit(self, width):
         """Each line of each of them has its label, and no line is wider than the terminal."""
         rendered = text.render(document_of(summarize(CASES["processes"])), width)
-        tables_of_cells = rendered.split("Geomean")[0].count("\nadam\n")
-        assert tables_of_cells == rendered.split("Geomean")[0].count("\nsgd\n") >= 2
+        tables_of_cells = rendered.split("Geomean")[0]
+        adams, sgds = (re.findall(rf"^{name}\b", tables_of_cells, re.M) for name in ("adam", "sgd"))
+        assert len(adams) == len(sgds) >= 2
         assert max(map(len, rendered.splitlines())) <= width
+
+    def test_labels_stand_beside_the_numbers_where_that_takes_no_more_tables(self):
+        """At 80 columns; at 60 they would take one more, and stand above the numbers."""
+        document = document_of(summarize(CASES["processes"]))
+        for width, beside in ((80, True), (60, False)):
+            tables_of_cells = text.render(document, width).split("Geomean")[0].splitlines()
+            assert any(line.startswith("optimizer  ") for line in tables_of_cells) == beside
+            assert ("adam" in tables_of_cells) != beside
 
     @pytest.mark.parametrize("width", [40, 60, 80, 200])
     def test_labels_that_lines_share_stand_above_them_once(self, width):

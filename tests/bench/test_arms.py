@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from src.bench import arms, torch_private
+from src.bench import arms, path, torch_private
 from tests.specs import spec
 
 CPU = torch.device("cpu")
@@ -103,6 +103,30 @@ class TestEager:
             compiled.take_step()
         for a, b in zip(eager.workload.parameters, compiled.workload.parameters, strict=True):
             torch.testing.assert_close(a, b, rtol=0, atol=2e-6)
+
+
+class TestBaseline:
+    """`measure.baseline` chooses what the eager arm runs, whatever the optimizer's flags say."""
+
+    @pytest.mark.parametrize("name", ["forloop", "foreach", "fused"])
+    @pytest.mark.parametrize("flags", [(), ("optimizer.foreach=true",), ("optimizer.foreach=false",)])
+    def test_the_eager_arm_runs_it(self, name, flags):
+        """By the operations of a step."""
+        made = arm("eager", f"measure.baseline={name}", *flags)
+        made.take_step()
+        assert path.take(made.take_step).implementation() == name
+
+    def test_the_compiled_arm_does_not(self):
+        """A fused step would not be compiled at all."""
+        made = arm("compiled", "measure.baseline=fused")
+        made.take_step()
+        assert sum(c.has_graph for c in torch_private.drain()) == 1
+        assert {(g["foreach"], g["fused"]) for g in made.workload.optimizer.param_groups} == {(None, None)}
+
+    def test_its_learning_rate_stays_in_its_tensor(self):
+        """What holds the learning rate is another question."""
+        made = arm("eager", "optimizer=sgd", "measure.baseline=foreach", "lr_type=cpu_tensor")
+        assert isinstance(made.workload.optimizer.param_groups[0]["lr"], torch.Tensor)
 
 
 class TestCompiled:

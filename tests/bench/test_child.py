@@ -420,9 +420,10 @@ class TestBeforeCompiling:
         """It is ahead: parity compares an eager arm that took the steps of the trace, and no others."""
         eager, compare, compared = kept(monkeypatch, "eager"), stages.comparison.compare, []
 
-        def watched(how, device, traced, *rest, **more):
-            compared.append((*traced, *map(steps_of, traced)))
-            return compare(how, device, traced, *rest, **more)
+        def watched(how, device, *traced, **more):
+            workloads = [one.workload for one in traced]
+            compared.append((*workloads, *map(steps_of, workloads)))
+            return compare(how, device, *traced, **more)
 
         monkeypatch.setattr(stages.comparison, "compare", watched)
         run = measured(TWO_ARMS)
@@ -546,10 +547,12 @@ class TestModels:
         assert told.stages == ["prepare"]
         assert told.facts["torch_version"] == torch.__version__
 
-    def test_an_optimizer_of_matrices_refuses_vectors(self):
-        """What torch says, and the size that it found."""
-        with pytest.raises(Unsupported, match=r"^Muon refuses these arguments: Muon only supports 2D param"):
-            measured(*self.OWN, "optimizer=muon")
+    def test_an_optimizer_of_matrices_is_told_before_anything_is_built(self):
+        """With how many tensors are none."""
+        told = Reported(*self.OWN, "optimizer=muon")
+        with pytest.raises(Unsupported, match=r"^Muon takes matrices alone: "):
+            child.measure(told.spec, told)
+        assert told.stages == ["prepare"]
 
 
 class TestRandomSteps:
@@ -722,6 +725,36 @@ def trials_of(monkeypatch, *order):
     times = iter(found[name] for name in IMPLEMENTATIONS)
     monkeypatch.setattr(stages.implementations, "brief_us", lambda *_: next(times))
     return found
+
+
+class TestBaseline:
+    """`measure.baseline`: what the eager arm runs, while the compiled one is as configured."""
+
+    @pytest.mark.parametrize("name", IMPLEMENTATIONS)
+    def test_the_row_has_what_was_asked_for_and_what_ran(self, name):
+        """Both arms took the same steps."""
+        row = traced(f"measure.baseline={name}")
+        assert (row["baseline"], row["eager_path"], row["compiled_path"]) == (name, name, "compiled")
+        assert (row["parity"], row["verdict"]) == ("passed", None)
+
+    def test_without_one_it_is_null(self):
+        """What ran is known all the same."""
+        row = traced()
+        assert (row["baseline"], row["eager_path"]) == (None, "forloop")
+
+    def test_what_there_is_not_is_told_before_anything_is_built(self):
+        """The row still says what it was about."""
+        told = Reported("optimizer=rmsprop", "measure.baseline=fused")
+        with pytest.raises(Unsupported, match=r"^this optimizer has no fused implementation$"):
+            child.measure(told.spec, told)
+        assert (told.stages, told.facts["baseline"]) == (["prepare"], "fused")
+
+    def test_it_may_be_the_best_itself(self, monkeypatch):
+        """Then nothing is timed twice."""
+        trials_of(monkeypatch, "fused", "foreach", "forloop")
+        run = measured("measure.baseline=fused")
+        assert (run.facts["eager_best"], run.times[0].best) == ("fused", "eager")
+        assert list(run.times[0].timing.arms) == ["eager", "compiled"]
 
 
 class TestEagerBest:

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from src.bench import arms, comparison
+from src.bench.followed import Followed
+from tests import planted_errors
 from tests.specs import spec
 
 CPU = torch.device("cpu")
@@ -42,23 +44,21 @@ def custom(optimizer):
 
 
 def traced(how, steps=STEPS):
-    """Return the objects of two eager arms after so many steps, and their learning rates."""
-    made = [arms.eager(how, CPU, time.perf_counter) for _ in range(2)]
-    rates = ([], [])
-    for arm, own in zip(made, rates, strict=True):
-        for _ in range(steps):
-            arm.workload.refill()
-            own.append(arm.workload.learning_rates())
-            arm.take_step()
-    return tuple(arm.workload for arm in made), rates
+    """Return two eager arms after so many steps."""
+    made = []
+    for _ in range(2):
+        arm = arms.eager(how, CPU, time.perf_counter)
+        made.append(Followed(arm.workload))
+        made[-1].take(arm.take_step, steps)
+    return made
 
 
-def compared(*overrides, draws_random=False, change=lambda _workloads: None, rates=None):
+def compared(*overrides, draws_random=False, change=lambda _arms: None):
     """Compare two arms that took the same steps, after `change`."""
     how = spec("model=tiny", "compile=none", f"measure.trace_steps={STEPS}", *overrides)
-    workloads, own = traced(how)
-    change(workloads)
-    return comparison.compare(how, CPU, workloads, rates or own, draws_random=draws_random)
+    made = traced(how)
+    change(made)
+    return comparison.compare(how, CPU, *made, draws_random=draws_random)
 
 
 def free(monkeypatch, size):
@@ -84,9 +84,9 @@ class TestCompare:
     def test_an_arm_that_went_elsewhere_fails(self):
         """By a thousandth, where a step is a hundredth."""
 
-        def change(workloads):
+        def change(made):
             with torch.no_grad():
-                workloads[1].parameters[0].add_(1e-3)
+                made[1].workload.parameters[0].add_(1e-3)
 
         found = compared(change=change)
         assert found.columns["parity"] == "failed"
@@ -95,8 +95,11 @@ class TestCompare:
 
     def test_other_learning_rates_fail(self):
         """Whatever the parameters are."""
-        rates = ([(0.01,)] * STEPS, [(0.01,)] * (STEPS - 1) + [(0.02,)])
-        assert compared(rates=rates).columns["parity"] == "failed"
+
+        def change(made):
+            made[1].rates[-1] = (0.02,)
+
+        assert compared(change=change).columns["parity"] == "failed"
 
 
 class TestWhatCannotBeCompared:
@@ -104,7 +107,7 @@ class TestWhatCannotBeCompared:
         """No two arms draw alike; nothing is built for it."""
         monkeypatch.delattr(comparison.parameters, "make")
         how = spec("model=tiny", "compile=none")
-        found = comparison.compare(how, CPU, (None, None), ([], []), draws_random=True)
+        found = comparison.compare(how, CPU, None, None, draws_random=True)
         assert found == comparison.Comparison(
             {"parity_reason": "not compared: the step draws random numbers"},
             gradients_written=False,
@@ -153,3 +156,24 @@ class TestGradients:
         found = compared(*NESTEROV, f"measure.grads={grads}")
         assert found.columns["parity"] == "passed"
         assert not found.gradients_written
+
+
+class TestPlantedErrors:
+    """Training steps, whose errors grow: `python -m tests.planted_errors` has more of them."""
+
+    HOW = (
+        *("workload=train_step", "model=tiny_transformer", "optimizer=sgd_momentum"),
+        *("workload.batch_size=4", "workload.sequence_length=16"),
+    )
+
+    @pytest.mark.parametrize("plant", planted_errors.PLANTS)
+    def test_is_seen(self, plant):
+        """One to two percent, or less where it adds up."""
+        how = spec(*self.HOW)
+        steps = planted_errors.eager(how, CPU, planted_errors.PLANTS[plant])
+        assert planted_errors.judged(how, CPU, steps) == "failed"
+
+    def test_is_not_seen_where_there_is_none(self):
+        """Other steps of the same kind."""
+        how = spec(*self.HOW)
+        assert planted_errors.judged(how, CPU, planted_errors.eager(how, CPU)) == "passed"

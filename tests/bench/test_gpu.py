@@ -11,6 +11,7 @@ from src import record, verdicts, vocabulary
 from src.bench import arms, child, flush, gpu_state, machine, path, trace
 from src.sweep import caches
 from src.timings import Repeat
+from src.workloads import TARGETS
 from tests.specs import spec
 
 pytestmark = [
@@ -314,3 +315,51 @@ class TestFlush:
         row = measured("compile=aot_eager", "measure.flush_cache=true")
         assert len(row["eager_block_us"]) == len(row["compiled_block_us"]) == row["rounds"]
         assert (row["recompiles_timing"], row["verdict_reason"]) == (0, None)
+
+
+TRAINING = ("workload=train_step", "workload.batch_size=8", "workload.image_size=32")
+
+
+@pytest.fixture
+def graphs(machine_cache, monkeypatch):
+    """Compile into the cache that all tests here share."""
+    torch._dynamo.reset()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(machine_cache))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(machine_cache / "triton"))
+
+
+@pytest.mark.usefixtures("graphs")
+class TestTraining:
+    @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+    @pytest.mark.parametrize("target", TARGETS)
+    def test_every_target_in_two_modes_gives_what_eager_gives(self, target, mode):
+        """Forward and backward in CUDA graphs as well; nothing compiles once it is warm."""
+        row = measured(*TRAINING, "model=tiny_cnn", f"compile.target={target}", f"compile.mode={mode}")
+        assert row["parity_reason"] is None
+        assert row["parity"] == "passed"
+        assert (row["compiled_path"], row["eager_ops"]) == ("compiled", 0)
+        assert (row["recompiles"], row["recompiles_timing"]) == (0, 0)
+        assert row["compiled_samples_per_s"] == pytest.approx(8e6 / row["compiled_us"])
+
+    @pytest.mark.parametrize("amp", ["bf16", "fp16"])
+    @pytest.mark.parametrize("model", ["tiny_cnn", "tiny_transformer"])
+    def test_mixed_precision_gives_what_eager_gives(self, model, amp):
+        """Fp16 with the gradient scaler, which skips the same steps in both arms."""
+        row = measured(*TRAINING, f"model={model}", f"workload.amp={amp}")
+        assert row["parity_reason"] is None
+        assert row["parity"] == "passed"
+        assert row["compiled_path"] == "compiled"
+
+    def test_memory_and_utilisation_are_those_of_each_arm(self):
+        """A pool of CUDA graphs is reserved beside what eager steps reserve; NVML counts parts of one."""
+        row = measured(
+            *TRAINING,
+            *("model=tiny_cnn", "workload.channels_last=true", "workload.amp=fp16"),
+            *("compile.mode=reduce-overhead", "measure.explain=true"),
+        )
+        for arm in ("eager", "compiled", "eager_best"):
+            assert row[f"{arm}_reserved_bytes"] >= row[f"{arm}_peak_bytes"] > 0
+            if gpu_state.take(CUDA) is not None:
+                assert 0 < row[f"{arm}_gpu_utilisation"] <= 1
+        assert row["parity"] == "passed"
+        assert row["cudagraph_skips"] == 0

@@ -71,6 +71,11 @@ class TestNeverCompiled:
         told = hint("optimizer.fused=true", compiled_path="never_compiled", eager_path="fused")
         assert "optimizer.fused=null" in told
 
+    def test_a_fused_baseline_is_not_to_blame(self):
+        """The compiled arm is another."""
+        told = hint("measure.baseline=fused", compiled_path="never_compiled", eager_path="fused")
+        assert told is None
+
     @pytest.mark.parametrize("optimizer", ["lbfgs", "sparseadam", "adafactor"])
     def test_some_optimizers_never_do(self, optimizer):
         """LBFGS, SparseAdam and Adafactor: torch leaves them eager without a word."""

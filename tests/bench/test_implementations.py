@@ -89,6 +89,11 @@ class TestVariant:
         expected["optimizer"] |= {"foreach": False, "fused": True, "capturable": False}
         assert changed == expected
 
+    def test_a_baseline_does_not_change_it(self):
+        """Each is tried as itself, also where the eager arm was told what to run."""
+        changed = implementations.variant(composed("measure.baseline=forloop"), "fused")
+        assert changed.for_eager() == implementations.variant(composed(), "fused")
+
     @pytest.mark.parametrize("optimizer", ["muon", "lbfgs", "sparseadam", "custom"])
     def test_an_optimizer_without_flags_gets_none(self, optimizer):
         """Only its learning rate is a number again."""

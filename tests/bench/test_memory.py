@@ -246,6 +246,16 @@ class TestReservedBytes:
         found = memory.reserved_bytes(arm, step, CUDA, graphs=graphs, cuda=cuda)
         assert found == 32 + 200 + pools
 
+    def test_what_finds_room_among_other_tensors_counts_as_it_is(self):
+        """No segment is added for it."""
+        arm, cuda = built(torch.optim.SGD([parameter(4)])), Reserving()
+        cuda.max_memory_reserved = cuda.memory_reserved
+
+        def step():
+            cuda.pending = 170
+
+        assert memory.reserved_bytes(arm, step, CUDA, cuda=cuda) == 32 + 170
+
     def test_a_cpu_reserves_nothing(self):
         """Nor is a step taken."""
         arm = built(torch.optim.SGD([parameter(4)]))

@@ -221,3 +221,32 @@ class TestState:
     def test_before_the_first_step_there_are_no_counters(self):
         """Adam makes them then."""
         assert optimizer.step_device(made()) is None
+
+
+class TestCheck:
+    @pytest.mark.parametrize(
+        ("model", "told"),
+        [
+            ("resnet18", "61 of the 62 tensors of model=resnet18 are none, the first of shape 64x3x7x7"),
+            ("gpt2", "98 of the 148 tensors of model=gpt2 are none, the first of shape 768"),
+            ("tiny model.bias=true", "2 of the 4 tensors of model=tiny are none, the first of shape 64"),
+        ],
+    )
+    def test_an_optimizer_of_matrices_refuses_other_shapes(self, model, told):
+        """By the shapes alone; how many there are follows from the architecture.
+
+        ResNet-18 has one matrix, its last layer's. GPT-2 has two embeddings, and four matrices in each of 12
+        blocks, so that 98 of 148 are vectors.
+        """
+        with pytest.raises(Unsupported, match=f"^Muon takes matrices alone: {told}$"):
+            optimizer.check(spec("optimizer=muon", *f"model={model}".split()))
+
+    def test_torch_refuses_them_too(self):
+        """When it takes them one day, the check is wrong."""
+        with pytest.raises(Unsupported, match="Muon only supports 2D parameters"):
+            made("optimizer=muon", "model.bias=true")
+
+    @pytest.mark.parametrize("how", [("optimizer=muon",), ("optimizer=adam", "model=resnet18")])
+    def test_others_pass(self, how):
+        """Matrices alone, or an optimizer that takes every shape."""
+        optimizer.check(spec(*how))

@@ -8,6 +8,7 @@ import torch
 from torch._functorch import config as functorch_config
 
 from src.bench import arms, parameters, parity, torch_private, workload
+from src.bench.followed import Followed
 from src.bench.workload import Workload
 from tests.needed import needed_module
 from tests.specs import spec
@@ -40,7 +41,8 @@ def start(*values, dtype=torch.float32):
 def compared(eager, compiled, reference=None, *, before=None, rates=(RATES, RATES)):
     """Compare arms that started at zero."""
     before = before or [torch.nn.Parameter(torch.zeros_like(p.detach())) for p in eager.parameters]
-    return parity.compare(before, eager, compiled, reference, rates)
+    steps = [Followed(made, rates=own) for made, own in zip((eager, compiled), rates, strict=True)]
+    return parity.compare(before, *steps, None if reference is None else Followed(reference))
 
 
 class TestHandMadeArms:
@@ -260,21 +262,52 @@ class TestTolerance:
         assert parity.tolerance("Adam", {torch.float32}, reference=False) == 1e-4
 
 
+def trained(compiled, eager=1.0001, shaken=1.01):
+    """Compare training steps of one parameter that began at 0 and is 1 in the reference."""
+    steps = [Followed(arm(value), rates=RATES) for value in (eager, compiled, 1.0, shaken)]
+    return parity.compare(start(0.0), *steps)
+
+
+class TestTrainingSteps:
+    @pytest.mark.parametrize(
+        ("compiled", "outcome"), [(1.0295, "passed"), (0.971, "passed"), (1.031, "failed")]
+    )
+    def test_may_be_three_times_as_far_as_noise_leads(self, compiled, outcome):
+        """Noise in the gradients led 0.01 away: 0.03 is allowed, on either side."""
+        assert trained(compiled)["parity"] == outcome
+
+    def test_may_be_three_times_as_far_as_eager_steps_are(self):
+        """Which rounding alone led 0.02 away."""
+        assert trained(1.055, eager=1.02)["parity"] == "passed"
+        assert trained(1.065, eager=1.02)["parity"] == "failed"
+
+    def test_the_reason_says_how_far_each_is(self):
+        """Relative to the movement of the eager arm."""
+        assert trained(1.05)["parity_reason"] == (
+            "parameter 0 differs by 0.05 of its size or movement (allowed 0.0001; from float64 compiled "
+            "0.05, eager 0.0001, with noise of that size 0.01); 1 tensors differ"
+        )
+
+    def test_scales_that_differ_fail(self):
+        """One arm left out a step that the other took."""
+        eager, compiled = (
+            Followed(arm(1.0), rates=RATES, scales=scales) for scales in ([8.0, 4.0, 4.0], [8.0, 8.0, 4.0])
+        )
+        found = parity.compare(start(0.0), eager, compiled, None)
+        assert found["parity_reason"] == "gradient scales differ after step 1: eager 4, compiled 8"
+
+
 def of_steps(*overrides, steps=STEPS):
     """Take steps of an eager, a compiled and a reference arm and return their parity."""
     how = spec(*TINY, *overrides)
-    made = [make(how, CPU, time.perf_counter) for make in (arms.eager, arms.compiled)]
-    reference = workload.build(how, CPU, reference=True)
-    before = parameters.make(how, CPU)
-    rates = ([], [])
-    for _ in range(steps):
-        for one, seen in zip(made, rates, strict=True):
-            one.workload.refill()
-            seen.append(one.workload.learning_rates())
-            one.take_step()
-        reference.refill()
-        reference.step()
-    return parity.compare(before, *(one.workload for one in made), reference, rates)
+    before, followed = parameters.make(how, CPU), []
+    for make in (arms.eager, arms.compiled):
+        arm = make(how, CPU, time.perf_counter)
+        followed.append(Followed(arm.workload))
+        followed[-1].take(arm.take_step, steps)
+    reference = Followed(workload.build(how, CPU, reference=True))
+    reference.take(reference.workload.step, steps)
+    return parity.compare(before, *followed, reference)
 
 
 class TestCompiledArms:

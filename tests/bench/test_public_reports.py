@@ -8,6 +8,7 @@ import torch
 from torch._dynamo.exc import InternalTorchDynamoError
 
 from src.bench import arms, child, hints, machine, parity, torch_private, trace, workload
+from src.bench.followed import Followed
 from src.bench.refusal import Unsupported
 from tests.specs import spec
 
@@ -355,7 +356,7 @@ class TestGradients:
         facts, made = recorded(before=lambda _step, made: self.given(made, lambda _: True))
         assert (facts["graphs"], facts["eager_trace_steps"]) == (0, 12)
         eager = workload.build(spec(*SMALL), CPU)
-        found = parity.compare(eager.parameters, made, made, None, ([(0.01,)], [(0.01,)]))
+        found = parity.compare(eager.parameters, *[Followed(made, rates=[(0.01,)])] * 2, None)
         assert found["parity_reason"] == "no parameter moved"
 
     def test_every_other_set_of_gradients_is_a_graph(self):

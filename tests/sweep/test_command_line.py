@@ -20,7 +20,7 @@ from src.sweep.command_line import JobError, UsageError, check
 ROOT = Path(__file__).parents[2]
 MODELS = (
     "Available options in 'model': bert_base, custom, gpt2, large, llama_1b, medium, resnet101, resnet18, "
-    "resnet50, small, tiny, tutorial, vit_b_16"
+    "resnet50, small, tiny, tiny_cnn, tiny_transformer, tutorial, vit_b_16"
 )
 
 
@@ -83,8 +83,9 @@ REFUSED = [
     (
         "experiments=nope",
         "In 'config': Could not find 'experiments/nope'\n"
-        "Available options in 'experiments': adam_sizes, compiling_optimizer, "
-        "lr_scheduler, lr_types, model_sizes, recompiles, two_eager_arms",
+        "Available options in 'experiments': adam_sizes, compiling_optimizer, foreach_fused, "
+        "foreach_fused_sgd, lr_scheduler, lr_types, model_sizes, optimizer_zoo, recompiles, "
+        "resnet18_training, two_eager_arms",
     ),
     ("hydra/launcher=nope", "In 'hydra/config': Could not find 'hydra/launcher/nope'\nAvailable options in"),
     # keys
@@ -307,7 +308,7 @@ SWEEPS = [
     (["seed=range(1,10,3)"], {}, 3),
     (["seed=sort(3,1,2)"], {}, 3),
     (["optimizer.lr=0.1,1e-3", "model=tiny", "compile=aot_eager,none"], {}, 4),
-    (["model=glob(*,exclude=custom)"], {}, 12),
+    (["model=glob(*,exclude=custom)"], {}, 14),
     (["model=glob(*,exclude=[t*,custom,*_*])"], {}, 7),
     (["optimizer.betas=[0.9,0.99],[0.8,0.9]"], {}, 2),
     (["experiment.title='a b','c,d'"], {}, 2),
