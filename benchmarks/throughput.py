@@ -77,14 +77,13 @@ def _fresh(folder: Path, overrides: tuple[str, ...], cache: str, runs: int) -> f
 
 
 def _call(arguments: list[str], cache: Path | None = None) -> None:
-    more = (
-        {}
-        if cache is None
-        else {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TRITON_CACHE_DIR": str(cache / "triton")}
-    )
-    subprocess.run(
-        [sys.executable, "-m", *arguments], check=True, stdout=subprocess.DEVNULL, env=os.environ | more
-    )
+    more = {}
+    if cache is not None:
+        more = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TRITON_CACHE_DIR": str(cache / "triton")}
+    command = [sys.executable, "-m", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | more)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
 
 
 if __name__ == "__main__":
