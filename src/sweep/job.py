@@ -194,12 +194,15 @@ def _columns(found: "_Found", spec: RunSpec, ended: isolate.Ended) -> tuple[dict
 def _shared_cache(spec: RunSpec) -> str | None:
     """Return the name of the warm cache of a run, None for a cold one.
 
-    torch 2.11 takes a cached graph whether it was compiled for gradients that stay in place or not:
-    found by the other kind of run, it copies gradients that need no copy.
+    torch 2.11 takes a cached graph for one that it is not. Compiled for gradients that may lie elsewhere and
+    found by a run whose gradients stay in place, it copies what needs no copy; compiled under autocast to
+    bfloat16 and found under float16, it computes in bfloat16 (pytorch#181564, mended in 2.13).
     """
     if spec.compile.cache != "warm":
         return None
-    return "warm" if spec.measure.grads == "fresh" else f"warm-{spec.measure.grads}-grads"
+    grads = [] if spec.measure.grads == "fresh" else [f"{spec.measure.grads}-grads"]
+    amp = [] if spec.training is None or spec.training.amp == "none" else [spec.training.amp]
+    return "-".join(["warm", *grads, *amp])
 
 
 def _measure_in_processes(

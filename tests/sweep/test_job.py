@@ -450,6 +450,15 @@ class TestCache:
         folders = [call.environment["TORCHINDUCTOR_CACHE_DIR"] for call in child.calls]
         assert folders == [str(tmp_path / "cache" / name) for name in ("warm", "warm-static-grads")]
 
+    def test_each_precision_has_a_warm_cache_of_its_own(self, run, tmp_path):
+        """torch 2.11 takes a graph in bfloat16 for one in float16."""
+        child = Child(ENDINGS["ok"][0])
+        for number, amp in enumerate(("none", "bf16", "fp16")):
+            how = ("workload=train_step", f"workload.amp={amp}", "compile.cache=warm")
+            run(child, "measure=quick", *how, number=number)
+        folders = [call.environment["TORCHINDUCTOR_CACHE_DIR"] for call in child.calls]
+        assert folders == [str(tmp_path / "cache" / name) for name in ("warm", "warm-bf16", "warm-fp16")]
+
     def test_the_toolchain_is_probed_for_inductor_once(self, run, tmp_path):
         """Its seconds stand in every row of the sweep, apart from the compile seconds."""
         child = Child(ENDINGS["ok"][0], probe_seconds=4.5)
