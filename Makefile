@@ -33,6 +33,7 @@ docs: install
 
 bench: install
 	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.throughput
 	$(BIN)/python -m benchmarks.analysis
 
 clean:

@@ -19,6 +19,7 @@ from hydra import compose, initialize_config_dir
 from src import paths, verdicts, vocabulary
 from src.spec import RunSpec, from_config
 from src.sweep import command_line, isolate
+from src.sweep.limits import Watch
 from src.timings import ProcessTimes
 
 EXTRA = 1.03
@@ -72,7 +73,7 @@ def _processes(spec: RunSpec, planted: str) -> list[ProcessTimes]:
                 (spec, planted, EXTRA),
                 environment={},
                 log=Path(folder) / "log",
-                seconds=spec.limits.run_seconds,
+                watch=Watch(spec.limits),
                 on_message=lambda kind, value: found.append(value) if kind == "times" else None,
             )
             if ended.how != "returned":

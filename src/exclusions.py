@@ -3,7 +3,8 @@
 They are listed in `exclusions.yaml`. This module knows nothing of torch: it is told the version.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, reduce
 from pathlib import Path
@@ -15,9 +16,10 @@ from packaging.version import Version
 
 from src.models import MODELS, ModelSpec
 from src.optimizers import OPTIMIZERS, OptimizerSpec
-from src.rules import listed
+from src.rules import SpecError, listed
 from src.schedulers import SCHEDULERS, SchedulerSpec
-from src.spec import RunSpec
+from src.spec import BACKENDS, RunSpec
+from src.workloads import WORKLOADS
 
 FILE = Path(__file__).with_name("exclusions.yaml")
 
@@ -66,6 +68,64 @@ def find(spec: RunSpec, device_type: str, torch_version: str) -> Exclusion | Non
         torch_version: `torch.__version__`.
     """
     return next((e for e in load() if e.holds(spec, device_type, torch_version)), None)
+
+
+_NAMES = {
+    **{group: f"{group}.name" for group in ("workload", "model", "optimizer", "scheduler", "measure")},
+    "compile": "compile.backend",
+}
+"""Groups that a rule may name by the choice, and the key that has it."""
+
+
+def check_rules(spec: RunSpec, names: Mapping[str, Collection[str]]) -> None:
+    """Refuse a rule of `exclude` that no run could fit.
+
+    Args:
+        spec: the run, with the rules.
+        names: choices of a group that are known besides torch's: those of the sweep.
+
+    Raises:
+        SpecError: a rule is empty, names no key, or a choice that there is not.
+    """
+    for number, rule in enumerate(spec.exclude):
+        where = f"exclude[{number}]"
+        if not rule:
+            raise SpecError(f"{where} must name at least one key: it would leave out every run")
+        for name, value in rule.items():
+            if name not in _NAMES and name not in _keys():
+                raise SpecError(
+                    f"{where}: {name} is not a key: name one of {listed(_NAMES)}, or a dotted key such as "
+                    "optimizer.lr"
+                )
+            known = {*_CHOICE_NAMES.get(name, ()), *names.get(name, ())}
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, dict):
+                    raise SpecError(f"{where}: {name} must be a value or a list of values: got {each}")
+                if name in _CHOICE_NAMES and each not in known:
+                    raise SpecError(f"{where}: {name} must be one of {listed(known)}: got {each!r}")
+
+
+def rule_for(spec: RunSpec, device_type: str) -> str | None:
+    """Return the first rule of `exclude` that a run falls under, in words; None when it may run.
+
+    Args:
+        spec: the run.
+        device_type: where its parameters are, `cpu` or `cuda`.
+    """
+    for rule in spec.exclude:
+        wanted = {
+            _NAMES.get(name, name): tuple(value) if isinstance(value, list) else (value,)
+            for name, value in rule.items()
+        }
+        fits = [value in these for value, these in _values(spec, device_type, wanted)]
+        if len(fits) == len(wanted) and all(fits):
+            told = ", ".join(f"{name}: {_shown(value)}" for name, value in rule.items())
+            return f"exclude: {{{told}}}"
+    return None
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 @cache
@@ -150,6 +210,15 @@ _CHOICES: dict[Any, list[type[Any]]] = {
     OptimizerSpec: list(OPTIMIZERS.values()),
     SchedulerSpec: list(SCHEDULERS.values()),
 }
+
+
+_CHOICE_NAMES: dict[str, list[str]] = {
+    "optimizer": [*OPTIMIZERS],
+    "scheduler": [*SCHEDULERS],
+    "workload": [*WORKLOADS],
+    "compile": [*BACKENDS],
+}
+"""Groups whose choices are known; models and measures are whatever a YAML calls so."""
 
 
 def _values(

@@ -41,6 +41,7 @@ _IDENTITY = (
     Column("experiment", _TEXT, "", "preset in experiments/, null without one"),
     Column("started_at", _TIME, "", "start of the run"),
     Column("wall_s", _FLOAT, "s", "whole run: process, compile, timing"),
+    Column("process_s", _FLOAT, "s", "part of wall_s from the first stage of each process to its end"),
     Column("overrides", _TEXTS, "", "command line overrides of the run"),
     Column("config", _TEXT, "", "whole configuration as JSON"),
     Column("stepsweep_version", _TEXT, "", "version of stepsweep"),
@@ -121,6 +122,8 @@ _OUTCOME = (
     Column("reason", _TEXT, "", "why the status is not ok, in words"),
     Column("stage", _TEXT, "", "stage in which the run ended when not ok"),
     Column("error", _TEXT, "", "traceback or end of the run's output, when not ok"),
+    Column("attempts", _INT, "", "times that the run was started, by retry and resume as well"),
+    Column("earlier_ends", _TEXTS, "", "status and reason of each of those before the last"),
     Column("verdict", _TEXT, "", "one of " + ", ".join(VERDICTS) + "; null unless timed"),
     Column("verdict_reason", _TEXT, "", "why the verdict is invalid"),
     Column("hint", _TEXT, "", "what a reader can do about it, where the cause is known"),
@@ -199,6 +202,10 @@ _TIMES = (
     Column("rounds", _INT, "", "timed rounds of all processes; each times every arm for one block"),
     Column("foreign_cpus", _FLOAT, "cpus", "CPUs busy with other processes during the timing, on average"),
     Column("timing_s", _FLOAT, "s", "time spent on the rounds, calibration included"),
+    Column("lease_wait_s", _FLOAT, "s", "time the run waited for its device; null without a lease"),
+    Column("timed_from", pa.list_(_TIME), "", "when the run began to have its device alone, each time"),
+    Column("timed_until", pa.list_(_TIME), "", "when it gave it back"),
+    Column("near_cpus", _INTS, "", "CPUs near its GPU that the run was kept on; null: not kept"),
 )
 
 

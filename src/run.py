@@ -6,7 +6,9 @@ command line -> check every run -> Hydra starts a job per run -> job: RunSpec ->
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -14,29 +16,40 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from src.paths import share_root
+from src.spec import RunSpec
 from src.sweep import command_line
 
 
 @hydra.main(version_base="1.3", config_path=str(share_root() / "conf"), config_name="config")
 def run_job(config: DictConfig) -> float:
     """Turn one composed configuration into one row; return the objective for the sweeper."""
-    from src.sweep import job  # noqa: PLC0415  # only where something is measured
+    from src.sweep import isolate, job, resume  # noqa: PLC0415  # only where something is measured
 
     hydra_config = HydraConfig.get()
     multirun = hydra_config.mode == RunMode.MULTIRUN
+    isolate.follow_session()
+    spec = command_line.spec_of(config)
+    number = hydra_config.job.num if multirun else 0
+    earlier = resume.earlier(spec, number)
+    if earlier is not None and earlier.good:
+        return _objective(earlier.numbers, spec)
     measured = job.Job(
-        spec=command_line.spec_of(config),
-        number=hydra_config.job.num if multirun else 0,
+        spec=spec,
+        number=number,
         overrides=tuple(hydra_config.overrides.task),
         log=Path(hydra_config.runtime.output_dir) / "run.log",
     )
     try:
-        row = job.run(measured)
+        row = job.run(measured, earlier)
     except OSError as error:
         told = f"the row of run {measured.number} could not be written: {error}"
         print(told, file=sys.stderr)  # noqa: T201  # now: Hydra tells the first one, at the very end
         raise command_line.JobError(told) from None
-    value = row.get(measured.spec.objective)
+    return _objective(row, spec)
+
+
+def _objective(row: Mapping[str, Any], spec: RunSpec) -> float:
+    value = row.get(spec.objective)
     return float("nan") if value is None else float(value)
 
 

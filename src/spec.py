@@ -31,6 +31,7 @@ ARMS = ("eager", "compiled", "eager_best", "eager_after_compile")
 GRADS = ("fresh", "static")
 LOGS = ("recompiles", "graph_breaks", "output_code")
 LR_TYPES = ("float", "cpu_tensor", "cuda_tensor")
+SWEEP_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 OBJECTIVES = ("compiled_us", "eager_us", "speedup", "recompiles", "compile_s")
 
 
@@ -87,6 +88,10 @@ class MeasureSpec:
     flush_cache: bool = key("empty the caches before every timed step, and time each step by itself")
     keep_memory: bool = key("on a CPU, let the process keep the memory that steps free")
     explain: bool = key("measure device, host and memory use of the arms, and the memory's bandwidth")
+    pin: bool | None = key(
+        "keep a GPU run, its compilers included, on CPUs near its GPU that no other GPU's runs are kept on; "
+        "null: where several GPUs are visible"
+    )
     warm_compile: bool = key("compile once more in a second process, with the cache of the first")
     sequential: bool = key("time the arms one after the other as well, as PyTorch's tutorial does")
     trace_steps: int = key("steps of the trace, in which recompiles are counted", at_least=1)
@@ -114,6 +119,22 @@ class LimitsSpec:
     """What a run may use before it is ended."""
 
     run_seconds: float = key("a run is ended after this many seconds", above=0, below=1e9)
+    compile_seconds: float | None = key(
+        "a run is ended after this many seconds of compiling, the trace of the compiled arm included; "
+        "null: no limit of its own",
+        above=0,
+        below=1e9,
+    )
+    timing_seconds: float | None = key(
+        "a run is ended after this many seconds of warm-up, timing and explaining; null: no limit of its own",
+        above=0,
+        below=1e9,
+    )
+    memory_gib: float | None = key(
+        "a run is ended when it and its compilers use more memory of the host, in GiB; null: no limit",
+        above=0,
+        below=1e9,
+    )
 
 
 @dataclass
@@ -155,9 +176,17 @@ class RunSpec:
     threads: int | None = key("CPU threads of torch; null leaves torch's default", at_least=1, below=2**16)
     cpus: list[int] | None = key("CPUs that the run is pinned to; null pins nothing", at_least=0, below=2**16)
     seed: int = key("seed of parameters and gradients", at_least=0, below=2**63)
+    exclude: list[dict[str, Any]] = key(
+        "rules of runs to leave out: a mapping of choices or dotted keys to the values that must all fit"
+    )
     retest_exclusions: bool = key("try combinations that are known not to work")
+    resume: str | None = key(
+        "sweep whose runs without a good row are run again: its id, or latest", pattern=SWEEP_ID
+    )
+    resume_mixed: bool = key("resume although versions or the machine have changed since")
+    retry: int = key("times that a run which crashed or timed out is started anew", at_least=0, below=100)
     objective: str = key("number a sweeper such as Optuna receives", choices=OBJECTIVES)
-    sweep_id: str = key("name of the sweep", pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+    sweep_id: str = key("name of the sweep", pattern=SWEEP_ID)
     output_dir: str = key("folder of rows, logs and caches", pattern=r".+")
 
     @property
@@ -194,6 +223,7 @@ class RunSpec:
         later = (
             *(() if self.training else _OF_TRAINING),
             *(() if self.measure.baseline else ("measure.baseline",)),
+            *(() if self.measure.pin else ("measure.pin",)),
         )
         for dotted in (*NOT_MEASURED, *later):
             *groups, name = dotted.split(".")
@@ -207,8 +237,8 @@ class RunSpec:
 
 
 NOT_MEASURED = (
-    *("limits", "gate", "experiment", "retest_exclusions", "objective", "sweep_id", "output_dir"),
-    *("model.name", "measure.name", "compile.keep_cache", "compile.logs"),
+    *("limits", "gate", "experiment", "exclude", "retest_exclusions", "objective", "sweep_id", "output_dir"),
+    *("resume", "resume_mixed", "retry", "model.name", "measure.name", "compile.keep_cache", "compile.logs"),
 )
 """Keys of `RunSpec` that do not change what is measured, and so are no part of the run key."""
 

@@ -1,8 +1,11 @@
 """What all tests need of the process that runs them, and the programs that some need beside it."""
 
+import atexit
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # A thread of OpenMP that has nothing to do keeps its CPU busy for a while. Where tests run in parallel
 # that CPU is another test's: steps of two threads took three times as long. Read when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# Tests that time a tenth of a second need not take turns with those of another process.
+os.environ["STEPSWEEP_LEASES"] = tempfile.mkdtemp(prefix="stepsweep-leases-")
+atexit.register(shutil.rmtree, os.environ["STEPSWEEP_LEASES"], ignore_errors=True)
 
 MOST_WORKERS = 4
 """Each has a torch of its own, and starts processes that have one: 2 GiB and more."""

@@ -12,6 +12,7 @@ from src.bench.optimizer import closure
 from src.exclusions import ExclusionsError, find, load
 from src.models import SHAPES
 from src.optimizers import OPTIMIZERS
+from src.rules import SpecError
 from tests.specs import spec as spec_of
 
 FULLGRAPH = ("compile=aot_eager", "compile.fullgraph=true")
@@ -228,3 +229,65 @@ class TestLoad:
         assert find(spec_of("optimizer.foreach=false"), "cpu", "2.13.0") is None
         assert find(spec_of("optimizer=adamw"), "cpu", "2.13.0") is None
         assert find(spec_of("optimizer=lbfgs"), "cpu", "2.13.0") is None
+
+
+class TestRules:
+    """Rules of the user's own: `exclude`."""
+
+    @pytest.mark.parametrize(
+        ("rule", "overrides", "told"),
+        [
+            ("{optimizer: sgd}", ["optimizer=sgd"], "exclude: {optimizer: sgd}"),
+            ("{optimizer: sgd}", ["optimizer=adam"], None),
+            (
+                "{optimizer: sgd, scheduler: onecycle}",
+                ["optimizer=sgd", "scheduler=onecycle"],
+                "exclude: {optimizer: sgd, scheduler: onecycle}",
+            ),
+            ("{optimizer: sgd, scheduler: onecycle}", ["optimizer=sgd"], None),
+            ("{optimizer: [sgd, adam]}", ["optimizer=adam"], 'exclude: {optimizer: ["sgd", "adam"]}'),
+            ("{optimizer.lr: 0.5}", ["optimizer.lr=0.5"], "exclude: {optimizer.lr: 0.5}"),
+            ("{optimizer.lr: 0.5}", ["optimizer.lr=0.4"], None),
+            ("{optimizer.momentum: 0.0}", ["optimizer=adam"], None),
+            ("{compile: inductor, device: cpu}", [], "exclude: {compile: inductor, device: cpu}"),
+            ("{device: cuda}", [], None),
+            ("{model: tiny}", ["model=tiny"], "exclude: {model: tiny}"),
+            (
+                "{compile.mode: max-autotune}",
+                ["compile.mode=max-autotune"],
+                "exclude: {compile.mode: max-autotune}",
+            ),
+        ],
+    )
+    def test_all_keys_of_a_rule_must_fit(self, rule, overrides, told):
+        assert exclusions.rule_for(spec_of(*overrides, f"exclude=[{rule}]"), "cpu") == told
+
+    def test_the_first_that_fits_is_told(self):
+        rules = "exclude=[{optimizer: sgd}, {optimizer: adam}, {model: small}]"
+        assert exclusions.rule_for(spec_of(rules), "cpu") == "exclude: {optimizer: adam}"
+
+    @pytest.mark.parametrize(
+        ("rule", "told"),
+        [
+            ("{}", "exclude[0] must name at least one key: it would leave out every run"),
+            ("{optimzer: sgd}", "exclude[0]: optimzer is not a key: name one of compile, measure, model, "),
+            ("{optimizer.momentun: 1}", "exclude[0]: optimizer.momentun is not a key: name one of compile, "),
+            ("{optimizer: sdg}", "exclude[0]: optimizer must be one of adadelta, adafactor, "),
+            ("{scheduler: [none, nome]}", "exclude[0]: scheduler must be one of chained, constant, "),
+            ("{compile: triton}", "exclude[0]: compile must be one of aot_eager, cudagraphs, eager, "),
+            ("{optimizer: {name: sgd}}", "exclude[0]: optimizer must be a value or a list of values: got {"),
+        ],
+    )
+    def test_one_that_no_run_could_fit_is_refused(self, rule, told):
+        with pytest.raises(SpecError) as caught:
+            exclusions.check_rules(spec_of(f"exclude=[{rule}]"), {})
+        assert str(caught.value).startswith(told)
+
+    def test_a_class_of_the_users_own_has_a_name_in_the_sweep(self):
+        rules = spec_of("exclude=[{optimizer: mine.Lion}]")
+        exclusions.check_rules(rules, {"optimizer": {"mine.Lion"}})
+        with pytest.raises(SpecError):
+            exclusions.check_rules(rules, {})
+
+    def test_rules_are_no_part_of_what_is_measured(self):
+        assert spec_of("exclude=[{optimizer: sgd}]").run_key() == spec_of().run_key()

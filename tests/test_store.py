@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from src import record, store
-from tests.rows import row
+from tests.rows import bad, row
 
 HOSTILE = 'a, "b" \'; DROP TABLE\n=cmd() é 漢 \x1b[31m % & _ # { } ~ ^ \\ $'
 
@@ -47,6 +47,35 @@ class TestWrite:
         with pytest.raises(record.RecordError):
             store.write(tmp_path, row(width="wide"))
         assert list(tmp_path.iterdir()) == []
+
+
+class TestReplace:
+    def test_a_row_that_did_not_end_well_gives_its_place(self, tmp_path):
+        """To the row of the next attempt, under the same name: a reader sees one of them."""
+        first = store.write(tmp_path, bad("crashed", "killed", run_key="abc"))
+        second = store.write(tmp_path, row(run_key="abc", seed=7), first.name)
+        assert second == first
+        assert [r["seed"] for r in store.read(store.row_files(tmp_path))[0].to_pylist()] == [7]
+        assert os.listdir(first.parent) == [first.name]
+
+    @pytest.mark.parametrize("status", ["ok", "excluded", "unsupported"])
+    def test_a_good_row_never_does(self, tmp_path, status):
+        """What was measured stays beside what is measured later."""
+        first = store.write(tmp_path, row(run_key="abc", status=status))
+        second = store.write(tmp_path, row(run_key="abc"), first.name)
+        assert [first.name, second.name] == ["abc.parquet", "abc-2.parquet"]
+
+    def test_nor_one_that_has_gone_or_stands_with_others(self, tmp_path):
+        """A file of several rows is not replaced by one."""
+        folder = store.sweep_dir(tmp_path, "first")
+        folder.mkdir(parents=True)
+        both = pa.concat_tables([record.to_table(bad("failed", "no", run_key=key)) for key in "ab"])
+        pq.write_table(both, folder / "two.parquet")
+        names = [
+            store.write(tmp_path, row(run_key="a"), name).name for name in ("two.parquet", "gone.parquet")
+        ]
+        assert names == ["a.parquet", "a-2.parquet"]
+        assert len(pq.read_table(folder / "two.parquet")) == 2
 
 
 class TestRowFiles:

@@ -3,10 +3,12 @@
 The first process of a run does everything; those that repeat it only compile and time.
 """
 
-import torch
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from src.bench import heap, hints, judge, machine, optimizer, parameters, torch_private
 from src.bench.stages import Report, Run
+from src.lease import Lease
 from src.spec import RunSpec
 from src.timings import Repeat
 
@@ -19,13 +21,19 @@ def measure(spec: RunSpec, report: Report) -> None:
         SpecError: a dotted path of the configuration names nothing that can be used.
         Whatever torch raises while it builds, compiles or steps.
     """
-    run = _prepared(spec, report)
+    with _prepared(spec, report) as (run, lease):
+        _measure(spec, report, run, lease)
+
+
+def _measure(spec: RunSpec, report: Report, run: Run, lease: Lease) -> None:
     report("stage", "build")
     run.build_eager()
     if spec.measure.timed:
-        report("stage", "time before compiling")
-        run.time_before_compiling()
-        run.try_implementations()
+        with lease.alone():
+            report("stage", "time before compiling")
+            run.time_before_compiling()
+            run.try_implementations()
+        lease.share()
     report("stage", "trace of the compiled arm")
     run.trace_compiled()
     report("stage", "trace of the eager arm")
@@ -34,19 +42,20 @@ def measure(spec: RunSpec, report: Report) -> None:
         report("stage", "parity")
         run.compare()
     run.settle()
-    if spec.measure.timed:
-        report("stage", "warm-up")
-        run.warm_up()
-    report("stage", "watch")
-    run.watch()
-    if spec.measure.timed:
-        report("stage", "time")
-        run.time()
-    run.tell(judge.judge(run.conduct()))
-    run.tell({"hint": hints.hint(spec, run.columns)})
-    if spec.measure.timed and spec.measure.explain:
-        report("stage", "explain")
-        run.explain()
+    with lease.alone() if spec.measure.timed else nullcontext():
+        if spec.measure.timed:
+            report("stage", "warm-up")
+            run.warm_up()
+        report("stage", "watch")
+        run.watch()
+        if spec.measure.timed:
+            report("stage", "time")
+            run.time()
+        run.tell(judge.judge(run.conduct()))
+        run.tell({"hint": hints.hint(spec, run.columns)})
+        if spec.measure.timed and spec.measure.explain:
+            report("stage", "explain")
+            run.explain()
 
 
 def measure_again(repeat: Repeat, report: Report) -> None:
@@ -57,22 +66,25 @@ def measure_again(repeat: Repeat, report: Report) -> None:
     Raises:
         As `measure` does.
     """
-    run = _prepared(repeat.spec, report, first=False)
-    report("stage", "build")
-    if repeat.compiled_first:
-        run.make_for_compiled()
-    run.build_eager()
-    report("stage", "time before compiling")
-    run.time_before_compiling()
-    run.best = repeat.eager_best
-    run.columns["eager_path"] = repeat.eager_path
-    report("stage", "trace of the compiled arm")
-    run.trace_compiled()
-    run.settle()
-    report("stage", "warm-up")
-    run.warm_up()
-    report("stage", "time")
-    run.time()
+    with _prepared(repeat.spec, report, first=False) as (run, lease):
+        report("stage", "build")
+        if repeat.compiled_first:
+            run.make_for_compiled()
+        run.build_eager()
+        with lease.alone():
+            report("stage", "time before compiling")
+            run.time_before_compiling()
+        lease.share()
+        run.best = repeat.eager_best
+        run.columns["eager_path"] = repeat.eager_path
+        report("stage", "trace of the compiled arm")
+        run.trace_compiled()
+        run.settle()
+        with lease.alone():
+            report("stage", "warm-up")
+            run.warm_up()
+            report("stage", "time")
+            run.time()
 
 
 def compile_again(spec: RunSpec, report: Report) -> None:
@@ -81,19 +93,17 @@ def compile_again(spec: RunSpec, report: Report) -> None:
     Raises:
         As `measure` does.
     """
-    run = _prepared(spec, report, first=False)
-    report("stage", "compile")
-    run.compile_again()
+    with _prepared(spec, report, first=False) as (run, _):
+        report("stage", "compile")
+        run.compile_again()
 
 
-def _prepared(spec: RunSpec, report: Report, *, first: bool = True) -> Run:
+@contextmanager
+def _prepared(spec: RunSpec, report: Report, *, first: bool = True) -> Iterator[tuple[Run, Lease]]:
+    """Return what runs the stages, and the lease of its device, which is shared with others."""
     report("stage", "prepare")
     machine.pin(spec.cpus)
-    if spec.threads is not None:
-        torch.set_num_threads(spec.threads)
-    elif spec.cpus is not None:
-        # torch counted the CPUs when it was loaded, in a process that was not pinned.
-        torch.set_num_threads(len(spec.cpus))
+    machine.limit_threads(spec.threads, spec.cpus)
     device = machine.resolve_device(spec.device)
     kept = device.type == "cpu" and spec.measure.keep_memory and heap.keep()
     run = Run(spec, device, report, first=first)
@@ -106,4 +116,13 @@ def _prepared(spec: RunSpec, report: Report, *, first: bool = True) -> Run:
         machine.check_can_run(spec, device)
     if spec.compile.logs:
         torch_private.start_log(spec.compile.logs)
-    return run
+    lease = Lease(
+        machine.lease_names(device),
+        lambda: report("stage", "wait for the device"),
+        lambda *held: report("lease", held),
+    )
+    try:
+        lease.share()
+        yield run, lease
+    finally:
+        lease.give_back()

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import torch
 
-from src import exclusions
+from src import exclusions, hardware
 from src.bench import footprint, gpu_state, torch_private
 from src.bench.refusal import Excluded, Unsupported
 from src.spec import RunSpec
@@ -75,6 +75,26 @@ def _spans(cpus: Iterable[int]) -> str:
     return ", ".join(f"{s[0]}-{s[-1]}" if len(s) > 2 else ", ".join(map(str, s)) for s in spans)
 
 
+def lease_names(device: torch.device) -> list[str]:
+    """Return the names under which the devices of a run are leased: its GPU, or all CPUs it may use."""
+    if device.type == "cuda":
+        return [f"gpu-GPU-{torch.cuda.get_device_properties(device).uuid}"]
+    return [f"cpu-{cpu:04}" for cpu in _own_cpus()]
+
+
+def limit_threads(threads: int | None, cpus: list[int] | None) -> None:
+    """Set the CPU threads of torch, by default no more than CPUs that the run is pinned to or kept on.
+
+    torch counted the CPUs when it was loaded, in a process that may use more of them.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    elif cpus is not None:
+        torch.set_num_threads(len(cpus))
+    elif "OMP_NUM_THREADS" not in os.environ and len(_own_cpus()) < torch.get_num_threads():
+        torch.set_num_threads(len(_own_cpus()))
+
+
 def resolve_device(asked: str) -> torch.device:
     """Return the device that `auto`, `cpu` or `cuda` means here.
 
@@ -105,8 +125,12 @@ def known_exclusion(spec: RunSpec, device: torch.device) -> str | None:
     """Return why the run is known not to work, None where nothing is known against it.
 
     Raises:
+        Excluded: a rule of `exclude` leaves it out.
         Unsupported, Excluded: it is known, and `retest_exclusions` does not ask to try anyway.
     """
+    rule = exclusions.rule_for(spec, device.type)
+    if rule is not None:
+        raise Excluded(rule)
     known = exclusions.find(spec, device.type, torch.__version__)
     if known is None:
         return None
@@ -150,7 +174,7 @@ def facts(spec: RunSpec, device: torch.device) -> dict[str, Any]:
     found: dict[str, Any] = {
         "hostname": socket.gethostname(),
         "platform": platform.platform(),
-        "cpu": _cpu_model(),
+        "cpu": hardware.cpu_model(),
         "cpu_count": len(_own_cpus()),
         "host_cpu_count": host_cpus(),
         "cpu_governor": _cpufreq("scaling_governor"),
@@ -289,16 +313,6 @@ def _load_average() -> float | None:
         return os.getloadavg()[0]
     except (AttributeError, OSError):
         return None
-
-
-def _cpu_model() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("model name", "Model")):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 @cache

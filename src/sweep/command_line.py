@@ -8,6 +8,7 @@ Here all runs are checked by both, and the user's mistakes are told in one or tw
 import argparse
 import copy
 import itertools
+import json
 import math
 import secrets
 from collections.abc import Iterator, Mapping
@@ -27,7 +28,7 @@ from hydra.errors import CompactHydraException, HydraException, OverrideParseExc
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from src import paths
+from src import exclusions, paths
 from src.models import MODELS
 from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
@@ -69,6 +70,16 @@ class Plan:
     sweep_id: str
     output_dir: Path
     keep_cache: bool
+    resume: str | None = None
+    """Name of the sweep that is taken up again, or `latest`; None for a new one."""
+    resume_mixed: bool = False
+    local: bool = True
+    """Whether the runs will be on this machine."""
+
+    @property
+    def named(self) -> bool:
+        """Whether the command line names the sweep."""
+        return self.sweep_id != new_sweep_id()
 
 
 @cache
@@ -188,10 +199,11 @@ def _check(arguments: list[str], *, multirun: bool) -> Plan:
             name = full.hydra.runtime.choices.get(PRESETS)
             told = f"{PRESETS}={name} is a sweep" if name else "hydra.sweeper.params makes this a sweep"
             raise UsageError(f"{told}: add -m to run it")
+        local = _is_local(full.hydra.launcher) or not multirun
         if not sweeper._target_.endswith(".BasicSweeper"):
-            return _plan([from_config(_without_hydra(full))], parsed, known=False)
+            return _plan([from_config(_without_hydra(full))], parsed, known=False, local=local)
         specs = list(_specs(_axes(parsed, sweeper.get("params") or {})))
-    return _plan(specs, parsed, known=True)
+    return _plan(specs, parsed, known=True, local=local)
 
 
 def _parse(arguments: list[str]) -> list[Override]:
@@ -205,15 +217,31 @@ def _compose(overrides: list[str]) -> DictConfig:
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         # Hydra raises a bare ValueError for a group that is set to null.
         raise UsageError(_in_two_lines(error)) from None
+    except OSError as error:  # such as a choice whose name is too long for one of a file
+        told = f"a configuration file cannot be read: {error.strerror}"
+        raise UsageError(f"{told}: {_shortened(error)}") from None
     except (AssertionError, AttributeError) as error:
         # Of OmegaConf, for a key below a node that is null, such as hydra.sweeper.params.
         raise UsageError(f"Hydra cannot compose {' '.join(overrides)}: {_in_two_lines(error)}") from None
 
 
-def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool) -> Plan:
+def _is_local(launcher: DictConfig | None) -> bool:
+    return launcher is None or launcher._target_.rpartition(".")[2] in ("BasicLauncher", "JoblibLauncher")
+
+
+def _shortened(error: OSError) -> str:
+    name = str(error.filename)
+    return name if len(name) <= 120 else f"{name[:80]}...{name[-30:]}"
+
+
+def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool, local: bool) -> Plan:
     first = specs[0]
-    for name in ("sweep_id", "output_dir"):
-        values = list(dict.fromkeys(getattr(s, name) for s in specs))
+    named = ("optimizer", "scheduler", "workload")
+    names = {group: {str(getattr(s, group).name) for s in specs} for group in named}
+    for spec in {json.dumps(s.exclude): s for s in specs}.values():
+        exclusions.check_rules(spec, names)
+    for name in ("sweep_id", "output_dir", "resume", "resume_mixed"):
+        values = list(dict.fromkeys(str(getattr(s, name)) for s in specs))
         if len(values) > 1:
             raise UsageError(f"{name} must be the same in all runs of a sweep: got {', '.join(values)}")
     return Plan(
@@ -226,6 +254,9 @@ def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool) -> Plan:
         first.sweep_id,
         Path(first.output_dir),
         keep_cache=any(s.compile.keep_cache for s in specs),
+        resume=first.resume,
+        resume_mixed=first.resume_mixed,
+        local=local,
     )
 
 
@@ -246,7 +277,7 @@ def _check_override(override: Override, *, multirun: bool) -> None:
             raise UsageError(f"{PRESETS} must be one preset, each is a sweep of its own: got {line}")
     elif group in GROUPS and not override.is_delete():
         value = override.value()
-        if not isinstance(value, str | dict):
+        if not isinstance(value, str | dict) or ".." in str(value).split("/"):
             raise UsageError(f"{group} must be the name of one choice: got {line}")
 
 

@@ -10,6 +10,7 @@ whole session, compiler processes included, and the child ends itself when its p
 """
 
 import contextlib
+import ctypes
 import faulthandler
 import importlib
 import multiprocessing
@@ -19,13 +20,16 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
+
+from src.sweep.limits import Watch
 
 PRELOAD = [
     "torch",
@@ -49,7 +53,7 @@ class Ended:
     """How a child ended."""
 
     how: str
-    """returned, raised, timed_out or crashed."""
+    """returned, raised, timed_out, too_large or crashed."""
     reason: str | None
     """In words; None when it returned."""
     error: str | None = None
@@ -64,9 +68,9 @@ def call(
     *,
     environment: Mapping[str, str],
     log: Path,
-    seconds: float,
+    watch: Watch,
     on_message: Callable[[str, Any], None],
-    spent: float = 0.0,
+    cpus: Sequence[int] | None = None,
 ) -> Ended:
     """Call `target(payload, report)` in a fresh process and wait for its end.
 
@@ -75,21 +79,20 @@ def call(
         payload: picklable argument.
         environment: variables set in the child before the target's module is imported anew.
         log: file that receives the child's output.
-        seconds: the child is killed after this time.
+        watch: the child is killed when it is over a limit of this.
         on_message: receives what the target passes to `report(kind, value)`, as it comes.
-        spent: part of `seconds` that earlier calls have used.
+        cpus: CPUs that the child and what it starts may use; None: those of this process.
 
     An exception in this process while it waits, `KeyboardInterrupt` included, kills the child.
     """
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # before the server starts; see above
     _start_quiet_resource_tracker()
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
+    context.set_forkserver_preload([*PRELOAD, *_as_of_joblib()])
     _start_server()
     here, there = context.Pipe(duplex=False)
-    child = context.Process(
-        target=_child, args=(there, target, payload, dict(environment), str(log)), daemon=False
-    )
+    setting = _Setting(dict(environment), str(log), None if cpus is None else tuple(cpus))
+    child = context.Process(target=_child, args=(there, target, payload, setting), daemon=False)
     try:
         try:
             child.start()  # waits until the server has loaded torch
@@ -99,10 +102,68 @@ def call(
             )
             return Ended("crashed", f"the run's process could not be started: {told}")
         there.close()
-        return _attend(child, here, time.monotonic() + seconds - spent, seconds, on_message)
+        if child.pid is not None:
+            _under_way.add(child.pid)
+        return _attend(child, here, watch, on_message)
     finally:
         _kill(child)
         here.close()
+
+
+SESSION = "STEPSWEEP_SESSION"
+"""Environment variable with the number of the process that runs the sweep, and then the variables of
+`_THREADS` that its user has set, with commas."""
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def open_session() -> None:
+    """Tell the processes of a launcher which process runs the sweep, and share its tracker with them."""
+    _start_quiet_resource_tracker()
+    os.environ[SESSION] = ",".join([str(os.getpid()), *(name for name in _THREADS if name in os.environ)])
+
+
+@cache
+def follow_session() -> None:
+    """End this process and its run when the process that runs the sweep ends, if that has started it.
+
+    joblib's workers would go on.
+    """
+    session = int(os.environ.get(SESSION, "0").partition(",")[0])
+    if os.getppid() != session:
+        return
+
+    def watch() -> None:
+        while os.getppid() == session:
+            time.sleep(1)
+        end_all()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="follow-session", daemon=True).start()
+
+
+def _as_of_joblib() -> list[str]:
+    """Return what the server must load in a worker of joblib, and give torch its threads back there.
+
+    The worker names a start method of its own, which its children must know. It also has variables that
+    divide the CPUs by the number of workers, for work that is done at once; our runs take turns to time.
+    """
+    if multiprocessing.get_start_method(allow_none=True) != "loky":
+        return []
+    for name in set(_THREADS).difference(os.environ.get(SESSION, "").split(",")):
+        os.environ.pop(name, None)
+    return ["joblib.externals.loky"]
+
+
+def end_all() -> None:
+    """Kill every child that this process has, with all that they have started, and wait for none."""
+    for pid in list(_under_way):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+_under_way: set[int] = set()
+"""Children of this process that have been started and not yet ended."""
 
 
 def _start_quiet_resource_tracker() -> None:
@@ -149,15 +210,14 @@ def _environment(**variables: str) -> Iterator[None]:
 def _attend(
     child: ForkServerProcess,
     messages: Connection,
-    deadline: float,
-    seconds: float,
+    watch: Watch,
     on_message: Callable[[str, Any], None],
 ) -> Ended:
     while True:
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
-            return Ended("timed_out", f"over the time limit of {seconds:g} s (limits.run_seconds)")
-        ready = wait([messages, child.sentinel], min(remaining, _LONGEST_WAIT))
+        broken = watch.broken(child.pid)
+        if broken is not None:
+            return Ended(broken.how, broken.reason)
+        ready = wait([messages, child.sentinel], min(watch.next_look(), _LONGEST_WAIT))
         if messages in ready:
             try:
                 kind, value = messages.recv()
@@ -193,14 +253,27 @@ def _kill(child: ForkServerProcess) -> None:
     if child.is_alive():
         child.kill()
     child.join()
+    _under_way.discard(child.pid)
 
 
-def _child(messages: Connection, target: str, payload: Any, environment: dict[str, str], log: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What surrounds a child's target."""
+
+    environment: dict[str, str]
+    log: str
+    cpus: tuple[int, ...] | None
+
+
+def _child(messages: Connection, target: str, payload: Any, setting: _Setting) -> None:
     os.setsid()
+    if setting.cpus is not None:
+        os.sched_setaffinity(0, setting.cpus)
     _end_with_parent()
-    _redirect_output(log)
+    _be_first_to_go()
+    _redirect_output(setting.log)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked in the server
-    os.environ.update(environment)
+    os.environ.update(setting.environment)
     try:
         module, _, function = target.partition(":")
         getattr(importlib.import_module(module), function)(
@@ -232,8 +305,31 @@ def _redirect_output(log: str) -> None:
     faulthandler.enable()
 
 
+def _be_first_to_go() -> None:
+    """Let a kernel that is out of memory end this process before the sweep or the server.
+
+    A compiler that it starts is as easy to find (proc(5), oom_score_adj).
+    """
+    with contextlib.suppress(OSError):  # not Linux
+        Path("/proc/self/oom_score_adj").write_text("500")
+
+
+_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
 def _end_with_parent() -> None:
-    """Kill this session when the parent is gone, however it went."""
+    """Kill this session when the parent is gone, however it went.
+
+    A thread waits for that. It cannot run while other code holds the interpreter, such as a driver that
+    hangs, so Linux is asked as well to end this process when the server does. The server ends when nobody
+    has the other end of its pipe, of which each child is given a copy, to ask for children of its own.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        server: Any = forkserver._forkserver
+        if server._forkserver_alive_fd is not None:
+            os.close(server._forkserver_alive_fd)
+            server._forkserver_alive_fd = server._forkserver_address = None
     parent = multiprocessing.parent_process()
     if parent is None:
         return

@@ -13,7 +13,9 @@ from typing import Any
 from src import provenance, record, store, verdicts, vocabulary
 from src.models import ModelSpec
 from src.spec import RunSpec
-from src.sweep import caches, isolate
+from src.sweep import caches, isolate, placing, resume
+from src.sweep.limits import Watch
+from src.sweep.resume import Earlier
 from src.timings import ProcessTimes, Repeat
 
 _TAIL_BYTES = 8000
@@ -21,6 +23,9 @@ _TAIL_BYTES = 8000
 _TOLD = {"Unsupported": "unsupported", "Excluded": "excluded", "SpecError": "failed"}
 """Exceptions of the run's process that say all there is to say, and the status of each."""
 
+
+_WORTH_ANOTHER_ATTEMPT = ("crashed", "timed_out")
+"""Ends that may be the machine's fault: an exception would come again."""
 
 _OF_A_STACK = ("width", "depth", "bias", "second_dtype", "frozen_layers", "layers_without_grad")
 """Columns that a model of any other kind leaves null."""
@@ -42,8 +47,15 @@ class Job:
         return self.log.with_name("torch.log") if self.spec.compile.logs else None
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job, earlier: Earlier | None = None) -> dict[str, Any]:
     """Measure in a fresh process, write the row, and return it.
+
+    A run that crashed or timed out is started anew, `retry` times at most; its row is that of the last
+    attempt, and tells how the others ended.
+
+    Args:
+        job: the run.
+        earlier: the row that it left when its sweep was run before, which this one replaces.
 
     Ctrl-C ends the run: its row is written with status `interrupted`, then `KeyboardInterrupt`
     goes on.
@@ -52,6 +64,22 @@ def run(job: Job) -> dict[str, Any]:
         OSError: the row could not be written.
         KeyboardInterrupt: after the row was written.
     """
+    attempts, ends = (0, []) if earlier is None else (earlier.attempts, list(earlier.ends))
+    for left in range(job.spec.retry, -1, -1):
+        row, interrupted = _attempt(job)
+        attempts += 1
+        if interrupted or left == 0 or row["status"] not in _WORTH_ANOTHER_ATTEMPT:
+            break
+        ends.append(resume.end(row))
+    row |= {"attempts": attempts, "earlier_ends": ends}
+    store.write(Path(job.spec.output_dir), row, None if earlier is None else earlier.file)
+    if interrupted:
+        raise KeyboardInterrupt
+    return row
+
+
+def _attempt(job: Job) -> tuple[dict[str, Any], bool]:
+    """Measure once; return the row, and whether Ctrl-C ended it."""
     start = time.monotonic()
     row = _identity(job)
     found = _Found()
@@ -67,10 +95,7 @@ def run(job: Job) -> dict[str, Any]:
             "verdict": None,
         }
     row["wall_s"] = time.monotonic() - start
-    store.write(Path(job.spec.output_dir), row)
-    if interrupted:
-        raise KeyboardInterrupt
-    return row
+    return row, interrupted
 
 
 def _identity(job: Job) -> dict[str, Any]:
@@ -143,7 +168,9 @@ def _measure(job: Job, found: "_Found") -> dict[str, Any]:
     except OSError as error:
         return {"status": "failed", "reason": f"compile cache: {str(error)[:300]}", "stage": "cache"}
     try:
-        ended = _measure_in_processes(job, cache, found)
+        with placing.placed(spec) as place:
+            found.facts["near_cpus"] = place.near_cpus
+            ended = _measure_in_processes(job, cache, place, found)
         columns, ended = _columns(found, spec, ended)
         columns |= _outcome(ended, found, job.log)
         columns |= {"toolchain_s": cache.toolchain_s, "cache_bytes": found.cache_bytes}
@@ -178,23 +205,39 @@ def _shared_cache(spec: RunSpec) -> str | None:
     return "-".join(["warm", *grads, *amp])
 
 
-def _measure_in_processes(job: Job, cache: caches.Cache, found: "_Found") -> isolate.Ended:
+def _measure_in_processes(
+    job: Job, cache: caches.Cache, place: placing.Place, found: "_Found"
+) -> isolate.Ended:
     """Measure in one process, and again in as many as are asked for; return how the last one ended.
 
     They use one compile cache: what the first leaves there makes the others' compile a warm one.
     """
-    spec, start = job.spec, time.monotonic()
+    spec = job.spec
+    watch = Watch(spec.limits)
+
+    began: list[float] = []
+
+    def receive(kind: str, value: Any) -> None:
+        if kind == "stage":
+            watch.enter(value)
+            began.append(time.monotonic())
+        found.receive(kind, value)
 
     def call(function: str, payload: Any) -> isolate.Ended:
-        return isolate.call(
+        began.clear()
+        ended = isolate.call(
             f"src.bench.child:{function}",
             payload,
-            environment=cache.environment() | _log_environment(job),
+            environment=cache.environment() | place.environment | _log_environment(job),
             log=job.log,
-            seconds=spec.limits.run_seconds,
-            on_message=found.receive,
-            spent=time.monotonic() - start,
+            watch=watch,
+            on_message=receive,
+            cpus=place.near_cpus,
         )
+        if began:
+            seconds = time.monotonic() - began[0]
+            found.facts["process_s"] = found.facts.get("process_s", 0.0) + seconds
+        return ended
 
     ended = call("measure", spec)
     found.cache_bytes = cache.grown_bytes()
@@ -243,8 +286,17 @@ class _Found:
             self.processes.append(value)
         elif kind == "warm":
             self.facts.setdefault("compile_warm_s", value)
+        elif kind == "lease":
+            self._leased(*value)
         else:
             self.facts |= value
+
+    def _leased(self, waited: float, start: datetime | None, end: datetime | None) -> None:
+        """Take what a process waited, and when it had the device alone; one may do that several times."""
+        self.facts["lease_wait_s"] = self.facts.get("lease_wait_s", 0.0) + waited
+        if start is not None:
+            for name, at in (("timed_from", start), ("timed_until", end)):
+                self.facts[name] = [*self.facts.get(name, ()), at]
 
     def columns(self, spec: RunSpec) -> dict[str, Any]:
         """Return the columns that all of this gives."""
@@ -268,7 +320,7 @@ def _outcome(ended: isolate.Ended, found: "_Found", log: Path) -> dict[str, Any]
         # The number of a process may precede the name.
         reason = (ended.reason or "").replace(f"{ended.exception}: ", "", 1)
         return {"status": _TOLD[ended.exception], "reason": reason, "stage": stage, "verdict": None}
-    status = {"raised": "failed"}.get(ended.how, ended.how)
+    status = {"raised": "failed", "too_large": "failed"}.get(ended.how, ended.how)
     return {
         "status": status,
         "reason": ended.reason,
@@ -305,7 +357,7 @@ def _probe_toolchain(job: Job, folder: Path) -> float | None:
         spec,
         environment={"TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")},
         log=job.log,
-        seconds=spec.limits.run_seconds,
+        watch=Watch(spec.limits),
         on_message=told.__setitem__,
     )
     if told.get("needed") is False:

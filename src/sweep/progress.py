@@ -23,6 +23,7 @@ from src import store
 from src.analysis import format as formatted
 from src.stats import Interval
 from src.sweep.command_line import Plan
+from src.sweep.resume import Resumed
 
 LOOK_SECONDS = 1.0
 REDRAW_PER_SECOND = 0.5
@@ -37,14 +38,19 @@ _SHOWN = (
 class Progress:
     """Shows the rows of a sweep as they appear, while it is entered."""
 
-    def __init__(self, plan: Plan, console: Console) -> None:
-        """Get ready to show `plan` on `console`; rows that are there already are not shown."""
+    def __init__(self, plan: Plan, console: Console, resumed: Resumed | None = None) -> None:
+        """Get ready to show `plan` on `console`; rows that are there already are not shown.
+
+        Those that a resumed sweep replaces are shown when they have been.
+        """
         self._folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
         self._total = len(plan.specs) or None
         self._fixed = set(plan.fixed)
         self._console = console
         self._seen: set[Path] = set(store.row_files(self._folder)) if self._folder.exists() else set()
-        self._done = 0
+        self._replaced = {path: _inode(path) for path in (resumed.again if resumed else ())}
+        self._resumed = resumed
+        self._done = resumed.good if resumed is not None else 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
         self._bar = Bar(
@@ -63,8 +69,9 @@ class Progress:
     def __enter__(self) -> "Progress":
         """Say what starts, and begin to look."""
         runs = "runs" if self._total is None else f"{self._total} run{'s' * (self._total != 1)}"
-        tell(self._console, f"sweep {self._folder.name.removeprefix('sweep=')}: {runs}")
-        self._task = self._bar.add_task("runs", total=self._total)
+        there = f", {self._done} of them there already" if self._resumed is not None else ""
+        tell(self._console, f"sweep {self._folder.name.removeprefix('sweep=')}: {runs}{there}")
+        self._task = self._bar.add_task("runs", total=self._total, completed=self._done)
         self._bar.start()
         self._thread.start()
         return self
@@ -84,9 +91,12 @@ class Progress:
         if not self._folder.exists():
             return
         new = [f for f in store.row_files(self._folder) if f not in self._seen]
+        new += [path for path, inode in self._replaced.items() if _inode(path) not in (inode, None)]
         if not new:
             return
         self._seen.update(new)
+        for path in new:
+            self._replaced.pop(path, None)
         table, unreadable = store.read(new, list(_SHOWN))
         for row in table.to_pylist():
             self._done += 1
@@ -95,6 +105,14 @@ class Progress:
         for path, why in unreadable.items():
             tell(self._console, f"{path.name}: {why}")
         self._bar.update(self._task, completed=self._done)
+
+
+def _inode(path: Path) -> int | None:
+    """Return the number of a file, which a file that takes its place does not have."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def tell(console: Console, text: str) -> None:

@@ -1,9 +1,9 @@
 """A command line from start to end: check, run, progress, summary, exit code."""
 
 import contextlib
+import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,68 +11,53 @@ from typing import Any
 from rich.console import Console
 
 from src import store
-from src.sweep import caches, command_line
+from src.sweep import caches, claim, command_line, isolate, resume
 from src.sweep.command_line import Plan, UsageError
 from src.sweep.progress import Progress, tell
+from src.sweep.resume import Resumed
 
 ALL_WELL, NOT_ALL_WELL, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: every run ended well; a run did not, or failed its gate; nothing was started; Ctrl-C."""
 
 
-_ROOM_FOR_A_ROW = 64 * 1024
-"""Bytes that must fit before a sweep starts."""
-
-_SECONDS_TO_END = 3.0
-"""Signals that come this soon after the first ask for what is under way."""
+_SAME_SIGNAL = 0.5
+"""Seconds in which a second signal is the first one once more: a terminal and a program that it started
+may both pass it on."""
 
 
 def run(arguments: list[str], hydra_main: Callable[[], Any]) -> int:
     """Run a command line and return its exit code; `hydra_main` starts the jobs."""
-    try:
-        plan = command_line.check(arguments)
-        if plan is not None:
-            _claim(plan)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201  # the entry's own output
-        return USAGE
-    except KeyboardInterrupt:
-        print("interrupted: nothing was started", file=sys.stderr)  # noqa: T201
-        return INTERRUPTED
-    if plan is None:
-        hydra_main()
-        return ALL_WELL
-    sys.argv[1:] = command_line.flags_first(arguments)  # where Hydra looks for them
-    with _terminable():
-        return _run(plan, hydra_main)
+    with contextlib.ExitStack() as folder:
+        try:
+            plan = command_line.check(arguments)
+            resumed = None
+            if plan is not None:
+                if plan.resume is not None:
+                    plan = resume.named(plan)
+                folder.enter_context(claim.claimed(plan))
+                resumed = None if plan.resume is None else resume.prepare(plan)
+        except UsageError as error:
+            print(f"error: {error}", file=sys.stderr)  # noqa: T201  # the entry's own output
+            return USAGE
+        except KeyboardInterrupt:
+            print("interrupted: nothing was started", file=sys.stderr)  # noqa: T201
+            return INTERRUPTED
+        if plan is None:
+            hydra_main()
+            return ALL_WELL
+        sys.argv[1:] = command_line.flags_first(arguments)  # where Hydra looks for them
+        if plan.resume is not None:  # all jobs are of the sweep that was found
+            sys.argv += [f"sweep_id={plan.sweep_id}", f"resume={plan.sweep_id}"]
+        isolate.open_session()
+        with _terminable(plan):
+            return _run(plan, resumed, hydra_main)
 
 
-def _claim(plan: Plan) -> None:
-    """Make the folder of the sweep's rows, for this process alone, and see that it can be written.
-
-    Rows of another sweep of that name would enter this one's summary and exit code.
-    """
-    folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(_ROOM_FOR_A_ROW))
-            file.flush()
-    except FileExistsError:
-        if folder.is_dir():
-            raise UsageError(f"sweep_id must be new: got {plan.sweep_id}, there is {folder}") from None
-        raise UsageError(f"output_dir must be a folder: got {plan.output_dir}") from None
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-        raise UsageError(f"output_dir cannot be written: {plan.output_dir}: {error.strerror}") from None
-
-
-def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
+def _run(plan: Plan, resumed: Resumed | None, hydra_main: Callable[[], Any]) -> int:
     console = Console()
     code = ALL_WELL
     try:
-        with Progress(plan, console):
+        with Progress(plan, console, resumed):
             hydra_main()
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -82,8 +67,7 @@ def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
         code = NOT_ALL_WELL if ended.code else ALL_WELL
     finally:
         caches.remove_sweep(plan.output_dir, plan.sweep_id, keep_runs=plan.keep_cache)
-        with contextlib.suppress(OSError):  # there are rows in it, as there should be
-            store.sweep_dir(plan.output_dir, plan.sweep_id).rmdir()
+        resume.forget(plan)
     try:
         return max(code, _end(plan, console))
     except KeyboardInterrupt:
@@ -102,7 +86,7 @@ def _end(plan: Plan, console: Console) -> int:
         tell(console, f"{bad.label}: {bad.status}: {bad.reason}")
     for path, why in report.unreadable.items():
         tell(console, f"{path}: {why}")
-    missing = len(plan.specs) - report.rows
+    missing = len(plan.specs) - report.rows if plan.resume is None else resume.missing(plan)
     if missing > 0:
         tell(console, f"{missing} of {len(plan.specs)} runs left no row")
     folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
@@ -112,19 +96,22 @@ def _end(plan: Plan, console: Console) -> int:
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM and a closed terminal end a sweep in order.
+def _terminable(plan: Plan) -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and a closed terminal end a sweep in order, and a second one at once.
 
-    The run's process is ended and its row written; a second signal soon after the first would only
-    cut that short. What the caller of this process has it ignore stays ignored.
+    In order: the run's process is ended, its row written, its cache removed, the summary printed. At
+    once: its processes are killed, and this one. What the caller of this process has it ignore stays
+    ignored.
     """
     first: list[float] = []
 
     def interrupt(_signal: int, _frame: Any) -> None:
         now = time.monotonic()
-        if not first or now - first[0] > _SECONDS_TO_END:
-            first[:] = [now]
+        if not first:
+            first.append(now)
             raise KeyboardInterrupt
+        if now - first[0] > _SAME_SIGNAL:
+            _end_at_once(plan)
 
     signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     heard = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
@@ -134,3 +121,13 @@ def _terminable() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end_at_once(plan: Plan) -> None:
+    """Kill the runs and end this process, without cleaning up."""
+    isolate.end_all()
+    left = caches.sweep_folder(plan.output_dir, plan.sweep_id)
+    told = f"ended at once: finished rows are kept{f', {left} can be deleted' if left.exists() else ''}\n"
+    with contextlib.suppress(OSError):
+        os.write(2, told.encode(errors="replace"))  # print may be what was interrupted
+    os._exit(INTERRUPTED)

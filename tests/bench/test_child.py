@@ -128,6 +128,7 @@ class Reported:
         self.facts = {}
         self.times = []
         self.warm = []
+        self.leases = []
         self.kinds = []
 
     def __call__(self, kind, value):
@@ -136,7 +137,8 @@ class Reported:
         if kind == "facts":
             self.facts |= value
         else:
-            {"stage": self.stages, "times": self.times, "warm": self.warm}[kind].append(value)
+            lists = {"stage": self.stages, "times": self.times, "warm": self.warm, "lease": self.leases}
+            lists[kind].append(value)
 
     def row(self):
         """Return the columns as the row would have them, nulls as None."""

@@ -117,6 +117,12 @@ class TestKnownExclusion:
         how = spec("optimizer.capturable=true", "retest_exclusions=true")
         assert machine.known_exclusion(how, CPU) == self.CAPTURABLE
 
+    def test_a_rule_of_the_user_is_told_as_such(self):
+        """Also where known exclusions are tried again: it is a wish, not a fact."""
+        how = spec("optimizer=sgd", "exclude=[{optimizer: sgd, device: cpu}]", "retest_exclusions=true")
+        with pytest.raises(Excluded, match=r"^exclude: \{optimizer: sgd, device: cpu\}$"):
+            machine.known_exclusion(how, CPU)
+
 
 class TestCapability:
     def test_an_old_gpu_is_unsupported(self, gpu):

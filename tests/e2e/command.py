@@ -5,6 +5,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,13 +28,22 @@ class Command:
     """A command line that was started in a session of its own."""
 
     def __init__(
-        self, folder, *arguments, output_dir=None, program=None, faults=False, python_path=str(ROOT)
+        self,
+        folder,
+        *arguments,
+        output_dir=None,
+        program=None,
+        faults=False,
+        python_path=str(ROOT),
+        leases=None,
     ):
         """Start it in `folder`; with `faults` SGD misbehaves for some learning rates."""
         self.output_dir = output_dir or folder / "out"
         self.mark = f"STEPSWEEP_TEST_{secrets.token_hex(8)}"
         path = f"{FAULTS}:{ROOT}" if faults else python_path
-        environment = os.environ | {"COLUMNS": "100", self.mark: "1"}
+        # As on a host of its own, unless a test says otherwise.
+        self.leases = leases or Path(tempfile.mkdtemp(prefix="stepsweep-leases-"))
+        environment = os.environ | {"COLUMNS": "100", self.mark: "1", "STEPSWEEP_LEASES": str(self.leases)}
         environment.pop("PYTHONPATH", None)
         self.process = subprocess.Popen(
             [*(program or (sys.executable, "-m", "src.run")), *arguments, f"output_dir='{self.output_dir}'"],

@@ -252,6 +252,23 @@ class TestRefused:
         assert done.err.count("\n") <= 2
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.parametrize(
+        ("output_dir", "told"),
+        [
+            ("x" * 300, "File name too long"),
+            ("x/" * 3000, "File name too long"),
+            ("/proc/no", "No such file"),
+        ],
+    )
+    def test_an_output_folder_whose_name_cannot_be(self, tmp_path, output_dir, told):
+        """Two lines at most, and nothing made."""
+        done = run(tmp_path, *QUICK, output_dir=output_dir)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("error: output_dir cannot be written: ")
+        assert told in done.err
+        assert done.err.count("\n") <= 2
+        assert list(tmp_path.iterdir()) == []
+
     def test_an_output_folder_that_cannot_be_made(self, tmp_path):
         """Told before anything is started."""
         (tmp_path / "file").write_text("")

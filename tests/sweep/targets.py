@@ -118,3 +118,21 @@ def ignores_signals(_payload, report):
         signal.signal(number, signal.SIG_IGN)
     report("pid", os.getpid())
     time.sleep(FOREVER)
+
+
+def takes_memory(payload, report):
+    """Take that many bytes, and keep them."""
+    report("pid", os.getpid())
+    kept = bytearray(payload)
+    time.sleep(FOREVER)
+    del kept
+
+
+def tells_file(payload, report):
+    report("text", Path(payload).read_text())
+
+
+def holds_the_interpreter(payload, _report):
+    """Leave the pid in a file, then sleep in C without letting another thread run."""
+    Path(payload).write_text(str(os.getpid()))
+    ctypes.PyDLL(None).sleep(FOREVER)

@@ -159,9 +159,38 @@ REFUSED = [
     ("limits.run_seconds=1e30", "limits.run_seconds must be below 1000000000.0: got 1e+30"),
     ("measure.trace_steps=10000000000000000000000", "measure.trace_steps must be below 2**63: got 1"),
     ("-x", "-x is not an option here: see --help"),
+    # resume, retry, limits, exclude
+    ("resume=../x", "resume must match [A-Za-z0-9][A-Za-z0-9_.-]{0,99}: got '../x'"),
+    ("resume='a b'", "resume must match [A-Za-z0-9][A-Za-z0-9_.-]{0,99}: got 'a b'"),
+    ("resume='größe'", "resume must match [A-Za-z0-9][A-Za-z0-9_.-]{0,99}: got 'größe'"),
+    ("resume_mixed=perhaps", "resume_mixed: Value 'perhaps' is not a valid bool"),
+    ("retry=-1", "retry must be at least 0: got -1"),
+    ("retry=1.5", "retry: Value '1.5' of type 'float' could not be converted to Integer"),
+    ("retry=null", "retry: field 'retry' is not Optional"),
+    ("limits.compile_seconds=0", "limits.compile_seconds must be above 0: got 0.0"),
+    (
+        "limits.timing_seconds=soon",
+        "limits.timing_seconds: Value 'soon' of type 'str' could not be converted",
+    ),
+    ("limits.memory_gib=-4", "limits.memory_gib must be above 0: got -4.0"),
+    ("limits.memory_bytes=4", "limits.memory_bytes is not a key: limits has compile_seconds, memory_gib, "),
+    ("measure.pin=2,3", "measure.pin=2,3 has several values: add -m to sweep over them"),
+    ("exclude=[{}]", "exclude[0] must name at least one key: it would leave out every run"),
+    ("exclude=[{optimzer: sgd}]", "exclude[0]: optimzer is not a key: name one of compile, measure, "),
+    ("exclude=[{optimizer: sgd},{scheduler: nope}]", "exclude[1]: scheduler must be one of chained, "),
+    ("exclude=[{optimizer.lr: [0.1, {a: 1}]}]", "exclude[0]: optimizer.lr must be a value or a list of "),
+    ("exclude=[{optimizer.lr: nan}]", "exclude[0].optimizer.lr must be a finite number: got nan"),
+    ("exclude=sgd", "exclude: Invalid value assigned: str is not a ListConfig"),
+    # very long values, quotes, names that are paths
+    (f"model={'x' * 5000}", "a configuration file cannot be read: File name too long: "),
+    (f"experiment.name={'x/' * 500}", "experiment.name must match [A-Za-z0-9_.-]+: got 'x/x/"),
+    ("optimizer='sgd", "optimizer='sgd cannot be read: put quotes around a value"),
+    ('optimizer="adam,sgd"', "In 'config': Could not find 'optimizer/adam,sgd'"),
+    ("optimizer=../model/tiny", "optimizer must be the name of one choice: got optimizer=../model/tiny"),
 ]
 
 REFUSED_SWEEPS = [
+    (["optimizer=adam,sgd", "exclude=[{optimizer: sdg}]"], "exclude[0]: optimizer must be one of adadelta, "),
     (["seed=interval(0,1)"], "seed=interval(0,1) needs a sweeper that chooses values, such as Optuna's"),
     (["seed=range(0)"], "seed has no value to sweep over"),
     (["seed=choice()"], "Error parsing override 'seed=choice()'\nValueError while evaluating 'choice()'"),

@@ -11,7 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from src.spec import LimitsSpec
 from src.sweep import isolate
+from src.sweep.limits import Watch
 
 ROOT = Path(__file__).parents[2]
 GENEROUS = 120.0
@@ -42,15 +44,14 @@ def log(tmp_path):
 def call(log, heard):
     """Return a call of a target by its name."""
 
-    def call(target, payload=None, *, environment=None, seconds=GENEROUS, on_message=heard.take, spent=0.0):
+    def call(target, payload=None, *, environment=None, seconds=GENEROUS, on_message=heard.take, watch=None):
         return isolate.call(
             f"tests.sweep.targets:{target}",
             payload,
             environment=environment or {},
             log=log,
-            seconds=seconds,
+            watch=watch or Watch(LimitsSpec(seconds, None, None, None)),
             on_message=on_message,
-            spent=spent,
         )
 
     return call
@@ -148,7 +149,7 @@ class TestRaised:
             None,
             environment={},
             log=log,
-            seconds=GENEROUS,
+            watch=Watch(LimitsSpec(GENEROUS, None, None, None)),
             on_message=heard.take,
         )
         assert ended.exception == "ModuleNotFoundError"
@@ -213,7 +214,7 @@ class TestCrashed:
             None,
             environment={},
             log=tmp_path / "missing" / "run.log",
-            seconds=GENEROUS,
+            watch=Watch(LimitsSpec(GENEROUS, None, None, None)),
             on_message=heard.take,
         )
         capfd.readouterr()
@@ -229,21 +230,29 @@ class TestTimedOut:
         assert ended.reason == "over the time limit of 0.5 s (limits.run_seconds)"
 
     def test_what_earlier_calls_took_counts(self, call, heard):
-        """Of two minutes half a second is left; the reason has the whole limit, which the user set."""
-        ended = call("ignores_signals", seconds=120.0, spent=119.5)
+        """One watch sees all processes of a run: of two minutes half a second is left."""
+        clock = iter([0.0])
+        start = time.monotonic()
+        watch = Watch(
+            LimitsSpec(120.0, None, None, None), lambda: next(clock, time.monotonic() - start + 119.5)
+        )
+        ended = call("ignores_signals", watch=watch)
         assert ended.how == "timed_out"
         assert ended.reason == "over the time limit of 120 s (limits.run_seconds)"
         assert all(gone(pid) for pid in heard("pid"))
 
-    @pytest.mark.parametrize("spent", [120.0, 500.0])
-    def test_no_time_left_is_an_end_like_others(self, call, spent):
-        """Told in the same words, whether the child got as far as to say something or not."""
-        ended = call("returns", seconds=120.0, spent=spent)
-        assert ended == isolate.Ended("timed_out", "over the time limit of 120 s (limits.run_seconds)")
+    def test_too_much_memory_is_an_end_with_a_reason(self, call, heard):
+        """Half a GiB more than what a process that does nothing has."""
+        watch = Watch(LimitsSpec(GENEROUS, None, None, 1.0))
+        ended = call("takes_memory", 3 * 2**29, watch=watch)
+        assert ended.how == "too_large"
+        assert ended.reason.startswith("over the memory limit of 1 GiB: ")
+        assert ended.reason.endswith(" GiB with the processes it had started (limits.memory_gib)")
+        assert all(gone(pid) for pid in heard("pid"))
 
-    def test_what_is_left_is_enough_for_what_needs_little(self, call):
-        """Time that was spent ends nothing before its time."""
-        assert call("returns", seconds=2 * GENEROUS, spent=GENEROUS).how == "returned"
+    def test_little_memory_is_none_of_its_business(self, call):
+        """What a run that does nothing has is far below a GiB."""
+        assert call("returns", watch=Watch(LimitsSpec(GENEROUS, None, None, 1.0))).how == "returned"
 
     def test_grandchildren_are_killed_as_well(self, call, heard):
         """Compiler processes do not outlive their run."""
@@ -332,7 +341,7 @@ class TestInterruptedParent:
             """
             isolate.PRELOAD = ["slow_preload"]
             try:
-                isolate.call("tests.sweep.targets:returns", None, environment={}, log=log, seconds=60,
+                isolate.call("tests.sweep.targets:returns", None, environment={}, log=log, watch=watch,
                              on_message=print)
             except KeyboardInterrupt:
                 print("interrupted")
@@ -353,7 +362,7 @@ class TestDeadParent:
         parent = start_parent(
             tmp_path,
             f"""
-            isolate.call("tests.sweep.targets:waits", {str(note)!r}, environment={{}}, log=log, seconds=600,
+            isolate.call("tests.sweep.targets:waits", {str(note)!r}, environment={{}}, log=log, watch=watch,
                          on_message=lambda *_: None)
             """,
         )
@@ -363,6 +372,43 @@ class TestDeadParent:
         parent.kill()
         parent.communicate(timeout=GENEROUS)
         assert all(gone(pid) for pid in processes)
+
+    def test_a_child_that_holds_the_interpreter_ends_too(self, tmp_path):
+        """Its own thread cannot see that the parent is gone; the kernel can."""
+        note = tmp_path / "pid"
+        parent = start_parent(
+            tmp_path,
+            f"""
+            isolate.call("tests.sweep.targets:holds_the_interpreter", {str(note)!r}, environment={{}},
+                         log=log, watch=watch, on_message=lambda *_: None)
+            """,
+        )
+        child = read_pid(note)
+        parent.kill()
+        parent.communicate(timeout=GENEROUS)
+        assert gone(child)
+
+
+class TestOutOfMemory:
+    def test_the_kernel_finds_the_run_before_the_sweep(self, call, heard):
+        """Of a host that is out of memory the run is ended, not what keeps the rows."""
+        call("tells_file", "/proc/self/oom_score_adj")
+        own = int(Path("/proc/self/oom_score_adj").read_text())
+        assert int(heard("text")[0]) == max(own, 500)
+
+
+class TestEndAll:
+    def test_the_child_under_way_is_killed_with_what_it_has_started(self, call, heard):
+        """And none is left to be killed afterwards."""
+
+        def end(kind, value):
+            heard.take(kind, value)
+            if kind == "grandchild":
+                isolate.end_all()
+
+        assert call("starts_a_grandchild", "hang", on_message=end).how == "crashed"
+        assert all(gone(pid) for pid in (*heard("pid"), *heard("grandchild")))
+        assert isolate._under_way == set()
 
 
 class TestServer:
@@ -376,7 +422,7 @@ class TestServer:
             """
             isolate.PRELOAD = ["broken_preload"]
             ended = isolate.call("tests.sweep.targets:returns", None, environment={}, log=log,
-                                 seconds=60, on_message=print)
+                                 watch=watch, on_message=print)
             print(ended.how, ended.reason)
             """,
             PYTHONPATH=f"{more}:{ROOT}",
@@ -392,7 +438,7 @@ class TestServer:
             tmp_path,
             """
             ended = isolate.call("tests.sweep.targets:tells_modules", None, environment={}, log=log,
-                                 seconds=60, on_message=print)
+                                 watch=watch, on_message=print)
             print(ended.how, "torch" in sys.modules)
             """,
         )
@@ -407,7 +453,10 @@ def start_parent(folder, body, **environment):
     lines = [
         "import sys",
         "from pathlib import Path",
+        "from src.spec import LimitsSpec",
         "from src.sweep import isolate",
+        "from src.sweep.limits import Watch",
+        "watch = Watch(LimitsSpec(600, None, None, None))",
         f"log = Path({str(folder / 'run.log')!r})",
         "if __name__ == '__main__':",
         textwrap.indent(textwrap.dedent(body).strip(), "    "),

@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 from src import record, store
-from src.sweep import isolate, job
+from src.sweep import isolate, job, limits
 from src.sweep.isolate import Ended
+from src.sweep.resume import Earlier
 from src.timings import ArmTimes, ProcessTimes, Timing
 from tests.specs import spec as spec_of
 
@@ -32,8 +33,8 @@ class Call:
     target: str
     payload: Any
     environment: dict[str, str]
-    seconds: float
-    spent: float
+    left: float
+    """Seconds of the limit that were left."""
 
 
 class Child:
@@ -43,8 +44,8 @@ class Child:
         self.ended, self.messages, self.probe_seconds = ended, messages, probe_seconds
         self.calls = []
 
-    def __call__(self, target, payload, *, environment, log, seconds, on_message, spent=0.0):
-        self.calls.append(Call(target, payload, environment, seconds, spent))
+    def __call__(self, target, payload, *, environment, log, watch, on_message, cpus=None):
+        self.calls.append(Call(target, payload, environment, watch.left()))
         if target == "src.bench.toolchain:probe":
             if self.probe_seconds is not None:
                 on_message("seconds", self.probe_seconds)
@@ -79,10 +80,12 @@ class Processes(Child):
         self.clock = 1000.0
 
     def __call__(self, target, *arguments, **more):
-        self.messages, self.ended = self.processes[len(self.calls)]
+        number = len(self.calls)
+        self.messages, self.ended = self.processes[number]
+        ended = super().__call__(target, *arguments, **more)
         if self.takes:
-            self.clock += self.takes[len(self.calls)]
-        return super().__call__(target, *arguments, **more)
+            self.clock += self.takes[number]
+        return ended
 
     def write_a_graph(self, environment):
         """Leave 100 bytes more from each process."""
@@ -125,10 +128,10 @@ def again(ratio, warm=0.5):
 def run(tmp_path, monkeypatch):
     """Return a function that runs a job with a child that ends as told."""
 
-    def run(child, *overrides, number=0):
+    def run(child, *overrides, number=0, earlier=None):
         monkeypatch.setattr(isolate, "call", child)
         spec = replace(spec_of("model=tiny", "compile=aot_eager", *overrides), output_dir=str(tmp_path))
-        return job.run(job.Job(spec, number, tuple(overrides), tmp_path / "logs" / "run.log"))
+        return job.run(job.Job(spec, number, tuple(overrides), tmp_path / "logs" / "run.log"), earlier)
 
     return run
 
@@ -165,6 +168,14 @@ class TestRow:
         assert {name: row[name] for name in FACTS} == FACTS
         assert row["wall_s"] > 0
         assert (returned["status"], returned["run_key"]) == (row["status"], row["run_key"])
+
+    def test_a_run_that_was_too_large_has_failed(self, run, tmp_path):
+        """It would be too large once more: no other attempt, and the reason says what to raise."""
+        told = "over the memory limit of 1 GiB: 2 GiB with the processes it had started (limits.memory_gib)"
+        child = Child(Ended("too_large", told))
+        run(child, "retry=3", "measure=trace")
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["reason"], row["stage"], len(child.calls)) == ("failed", told, "trace", 1)
 
     def test_a_mistake_in_the_configuration_needs_no_traceback(self, run, tmp_path):
         """Only the run's process can see it: a dotted path that names nothing."""
@@ -338,8 +349,60 @@ class TestRow:
         child = Child(ENDINGS["ok"][0])
         run(child, "limits.run_seconds=12.5")
         call = child.calls[0]
-        assert (call.target, call.seconds) == (MEASURE, 12.5)
+        assert (call.target, call.left) == (MEASURE, pytest.approx(12.5, abs=2))
         assert call.payload.model.name == "tiny"
+
+
+class TestAttempts:
+    def ends(self, *names):
+        """Return processes that end so, one after the other."""
+        return Processes(*(([("stage", "trace"), ("facts", FACTS)], ENDINGS[name][0]) for name in names))
+
+    @pytest.mark.parametrize(
+        ("ends", "started"),
+        [
+            (["crashed", "timed_out", "ok"], 3),
+            (["crashed", "crashed", "crashed"], 3),
+            (["crashed", "ok"], 2),
+            (["timed_out", "failed"], 2),
+            (["ok"], 1),
+            (["failed"], 1),
+            (["unsupported"], 1),
+            (["excluded"], 1),
+        ],
+    )
+    def test_a_run_that_crashed_or_timed_out_is_started_anew(self, run, tmp_path, ends, started):
+        """At most `retry` times; one row, of the last attempt, which tells how the others ended."""
+        child = self.ends(*ends)
+        run(child, "retry=2", "measure=trace")
+        (row,) = rows(tmp_path)
+        assert len(child.targets) == started == len(ends)
+        assert (row["status"], row["attempts"]) == (ends[-1], started)
+        assert row["earlier_ends"] == [f"{name}: {ENDINGS[name][1]}" for name in ends[:-1]]
+
+    def test_nothing_is_started_anew_unless_asked(self, run, tmp_path):
+        """A crash is a result."""
+        run(self.ends("crashed"), "measure=trace")
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["attempts"], row["earlier_ends"]) == ("crashed", 1, [])
+
+    def test_ctrl_c_is_no_crash(self, run, tmp_path):
+        """The user does not want another attempt."""
+        child = Child(KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            run(child, "retry=5", "measure=trace")
+        (row,) = rows(tmp_path)
+        assert (len(child.calls), row["status"], row["attempts"]) == (1, "interrupted", 1)
+
+    def test_a_resumed_run_replaces_its_row_and_counts_on(self, run, tmp_path):
+        """One row for both sweeps; how the first ended is not forgotten."""
+        run(self.ends("crashed", "timed_out"), "retry=1", "measure=trace")
+        (file,) = store.row_files(tmp_path / "runs")
+        ends = ("crashed: killed by SIGKILL", "timed_out: over the time limit")
+        earlier = Earlier("timed_out", 2, ends, {}, file.name)
+        run(self.ends("ok"), "measure=trace", earlier=earlier)
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["attempts"], tuple(row["earlier_ends"])) == ("ok", 3, ends)
 
 
 class TestCache:
@@ -567,9 +630,9 @@ class TestProcesses:
     def test_the_time_limit_is_for_all_of_them(self, run, monkeypatch):
         """After 30 s and 50 s the third has 20 s of 100 s left."""
         child = Processes(first(), again(2.0), again(2.0), takes=[30.0, 50.0, 5.0])
-        monkeypatch.setattr(job, "time", SimpleNamespace(monotonic=lambda: child.clock))
+        monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: child.clock))
         run(child, *THREE, "limits.run_seconds=100")
-        assert [(call.seconds, call.spent) for call in child.calls] == [(100, 0), (100, 30), (100, 80)]
+        assert [call.left for call in child.calls] == [100, 70, 20]
 
 
 WARM = ("measure=quick", "measure.warm_compile=true")
@@ -590,9 +653,9 @@ class TestWarmCompile:
     def test_its_time_counts_too(self, run, monkeypatch):
         """What the measuring took is not there any more."""
         child = Processes(first(), ([("warm", 0.5)], RETURNED), takes=[30.0, 1.0])
-        monkeypatch.setattr(job, "time", SimpleNamespace(monotonic=lambda: child.clock))
+        monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: child.clock))
         run(child, *WARM, "limits.run_seconds=100")
-        assert [(call.seconds, call.spent) for call in child.calls] == [(100, 0), (100, 30)]
+        assert [call.left for call in child.calls] == [100, 70]
 
     @pytest.mark.parametrize("status", ["failed", "timed_out", "crashed"])
     def test_one_that_fails_costs_no_row(self, run, tmp_path, status):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from src import store
-from src.sweep import caches, command_line, session
+from src.sweep import caches, claim, command_line, session
 from tests.rows import bad, row
 
 
@@ -119,7 +119,7 @@ class TestExitCode:
         def full(**_):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        monkeypatch.setattr(session.tempfile, "TemporaryFile", full)
+        monkeypatch.setattr(claim.tempfile, "TemporaryFile", full)
         code, _, err = run(ok(0))
         told = f"error: output_dir cannot be written: {tmp_path}: {os.strerror(errno.ENOSPC)}\n"
         assert (code, err) == (2, told)
@@ -195,6 +195,96 @@ class TestExitCode:
         monkeypatch.setattr(command_line, "check", interrupted)
         assert session.run([], lambda: None) == 130
         assert capsys.readouterr().err == "interrupted: nothing was started\n"
+
+
+class TestResumed:
+    def keyed(self, *seeds):
+        """Return the run key of each seed."""
+        specs = command_line.check(["-m", f"seed={','.join(map(str, seeds))}"]).specs
+        return {spec.seed: spec.run_key() for spec in specs}
+
+    def resume(self, tmp_path, capsys, *more, jobs=lambda: None):
+        code = session.run(["-m", "seed=1,2", f"output_dir='{tmp_path}'", *more], jobs)
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    def test_says_how_much_is_there_and_what_is_left(self, run, tmp_path, capsys):
+        """The sweep keeps its name; only what lacks a row counts as missing."""
+        keys = self.keyed(1, 2)
+        run(ok(0, run_key=keys[1], cpu=None, torch_version=None, cuda_version=None, gpu=None))
+        code, out, err = self.resume(tmp_path, capsys, "resume=latest")
+        assert (code, err) == (1, "")
+        assert out.startswith("sweep first: 2 runs, 1 of them there already\n")
+        assert "1 of 2 runs left no row\n" in out
+        assert sys.argv[-2:] == ["sweep_id=first", "resume=first"]
+
+    def test_the_row_of_a_further_attempt_is_shown(self, run, tmp_path, capsys):
+        """It has the name of the one whose place it takes; exit code 0 once all runs are good."""
+        keys, null = self.keyed(1, 2), dict.fromkeys(("cpu", "torch_version", "cuda_version", "gpu"))
+        run(ok(0, run_key=keys[1], **null), ended("crashed", 1, run_key=keys[2], **null))
+
+        def jobs():
+            store.write(tmp_path, ok(1, run_key=keys[2], **null), f"{keys[2]}.parquet")
+
+        code, out, err = self.resume(tmp_path, capsys, "resume=first", jobs=jobs)
+        assert (code, err) == (0, "")
+        assert "\n[2/2] " in out
+        assert "2 runs: 2 ok." in out
+        assert sorted(f.name for f in store.row_files(tmp_path)) == sorted(
+            f"{k}.parquet" for k in keys.values()
+        )
+
+    @pytest.mark.parametrize(
+        ("more", "told"),
+        [
+            (["resume=other"], "resume must be latest or a sweep of {runs}: got other, there is first\n"),
+            (["resume=first", "sweep_id=third"], "sweep_id must be left out with resume=first: got third\n"),
+            (["resume=a,b"], "resume must be the same in all runs of a sweep: got a, b\n"),
+            (["resume=../x"], "resume must match "),
+            (["resume=first"], "resume=first: none of these runs is of that sweep, it must be resumed with"),
+        ],
+    )
+    def test_2_when_there_is_no_such_sweep(self, run, tmp_path, capsys, more, told):
+        """Nothing is started."""
+        run(ok(0))
+        code, out, err = self.resume(tmp_path, capsys, *more)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: " + told.format(runs=tmp_path / "runs"))
+
+    def test_2_when_there_is_no_sweep_at_all(self, tmp_path, capsys):
+        """Nothing is made either."""
+        code, out, err = self.resume(tmp_path, capsys, "resume=latest")
+        assert (code, out) == (2, "")
+        assert err == f"error: resume=latest: there is no sweep in {tmp_path}/runs\n"
+        assert list(tmp_path.iterdir()) == []
+
+    def test_2_while_another_process_runs_it(self, run, tmp_path, capsys):
+        """Two would measure the same runs."""
+        run(ok(0))
+        with claim.held(store.sweep_dir(tmp_path, "first")):
+            code, out, err = self.resume(tmp_path, capsys, "resume=latest")
+        assert (code, out) == (2, "")
+        assert err == "error: sweep first is running: it can be resumed when it has ended\n"
+
+    def test_2_when_the_versions_have_changed_unless_that_is_wanted(self, run, tmp_path, capsys):
+        """Each change is told; what was measured before stays as it was."""
+        keys = self.keyed(1, 2)
+        run(ok(0, run_key=keys[1], torch_version="1.0", cpu=None, gpu=None, cuda_version=None))
+        code, out, err = self.resume(tmp_path, capsys, "resume=first")
+        assert (code, out) == (2, "")
+        assert err.startswith("error: resume=first would mix rows: torch_version was 1.0, now is ")
+        assert err.endswith("resume_mixed=true goes on all the same, without resume= a new sweep begins\n")
+        assert self.resume(tmp_path, capsys, "resume=first", "resume_mixed=true")[1].startswith(
+            "sweep first: "
+        )
+
+    def test_a_file_that_cannot_be_read_is_named(self, run, tmp_path, capsys):
+        """It may be the row of a run that would be measured once more."""
+        run(ok(0))
+        (store.sweep_dir(tmp_path, "first") / "broken.parquet").write_bytes(b"x")
+        code, _, err = self.resume(tmp_path, capsys, "resume=first")
+        assert code == 2
+        assert "broken.parquet cannot be read, move it away or delete it: " in err
 
 
 class TestInformation:

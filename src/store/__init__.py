@@ -1,9 +1,11 @@
 """Rows on disk: `<output_dir>/runs/sweep=<id>/<run_key>.parquet`, one file a run.
 
-A file appears whole or not at all and is never overwritten. Reading takes data only: nothing in a
+A file appears whole or not at all. It is never overwritten but by the row of the same run, started once
+more, where the first did not end well. Reading takes data only: nothing in a
 file is imported, unpickled or executed.
 """
 
+import contextlib
 import os
 import secrets
 from collections import Counter
@@ -17,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from src import record
+from src.vocabulary import GOOD_STATUSES
 
 LEAN = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
 """How a file of one row is written, 14 KB instead of 38: of one row, statistics and dictionaries only cost
@@ -46,12 +49,18 @@ def row_files(folder: Path) -> list[Path]:
     return sorted(path for path in found if not path.is_fifo())
 
 
-def write(output_dir: Path, row: Mapping[str, Any]) -> Path:
+def write(output_dir: Path, row: Mapping[str, Any], replacing: str | None = None) -> Path:
     """Write one row and return its file.
 
     The row goes to a hidden temporary file first, is flushed to the disk, and is then linked to
     its name, which fails where the name is taken: a second run of the same configuration in the
     same sweep gets the name `<run_key>-2.parquet`.
+
+    Args:
+        output_dir: folder of all rows.
+        row: the row.
+        replacing: name of the file whose row this one takes the place of, at one moment for every
+            reader. A row that is good stays all the same, and so does one that is not alone in its file.
 
     Raises:
         RecordError: the row does not fit the schema.
@@ -59,16 +68,45 @@ def write(output_dir: Path, row: Mapping[str, Any]) -> Path:
     """
     table = record.to_table(row)
     folder = sweep_dir(output_dir, row["sweep_id"])
+    try:
+        return _write(table, folder, row["run_key"], replacing)
+    except FileNotFoundError:  # the folder was exchanged for a compacted one meanwhile
+        return _write(table, folder, row["run_key"], replacing)
+
+
+def _write(table: pa.Table, folder: Path, run_key: str, replacing: str | None) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{row['run_key']}.{secrets.token_hex(4)}.tmp"
+    temporary = folder / f".{run_key}.{secrets.token_hex(4)}.tmp"
     try:
         with temporary.open("xb") as file:
             pq.write_table(table, file, **LEAN)
             file.flush()
             os.fsync(file.fileno())
-        return _link_to_free_name(temporary, folder, row["run_key"])
+        if replacing is not None and _may_go(folder / replacing):
+            target = folder / replacing
+            temporary.replace(target)
+        else:
+            target = _link_to_free_name(temporary, folder, run_key)
     finally:
         temporary.unlink(missing_ok=True)
+    _flush_names(folder)
+    return target
+
+
+def _may_go(path: Path) -> bool:
+    """Return whether a file holds one row, of a run that did not end well."""
+    table, _ = read([path], ["status"])
+    return len(table) == 1 and table.column("status")[0].as_py() not in GOOD_STATUSES
+
+
+def _flush_names(folder: Path) -> None:
+    """Have the names of a folder's files reach the disk as well, where the system can."""
+    with contextlib.suppress(OSError):  # the rows are there, and some systems flush no folder
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _link_to_free_name(temporary: Path, folder: Path, run_key: str) -> Path:
