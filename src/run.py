@@ -5,6 +5,7 @@ command line -> check every run -> Hydra starts a job per run -> job: RunSpec ->
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -18,8 +19,11 @@ from src.sweep import command_line
 
 
 @hydra.main(version_base="1.3", config_path=str(share_root() / "conf"), config_name="config")
-def run_job(config: DictConfig) -> float:
-    """Turn one composed configuration into one row; return the objective for the sweeper."""
+def run_job(config: DictConfig) -> float | None:
+    """Turn one composed configuration into one row; return the objective for the sweeper.
+
+    None is no number: a sweeper that looks for the best takes such a run as failed.
+    """
     from src.sweep import job  # noqa: PLC0415  # only where something is measured
 
     hydra_config = HydraConfig.get()
@@ -30,6 +34,7 @@ def run_job(config: DictConfig) -> float:
         overrides=tuple(hydra_config.overrides.task),
         log=Path(hydra_config.runtime.output_dir) / "run.log",
     )
+    _cancellable()
     try:
         row = job.run(measured)
     except OSError as error:
@@ -38,6 +43,12 @@ def run_job(config: DictConfig) -> float:
         raise command_line.JobError(told) from None
     value = row.get(measured.spec.objective)
     return float("nan") if value is None else float(value)
+
+
+def _cancellable() -> None:
+    """Let `scancel` end a run as Ctrl-C does, so that it leaves its row; submitit has jobs ignore SIGTERM."""
+    if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def entry() -> None:

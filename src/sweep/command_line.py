@@ -11,7 +11,7 @@ import itertools
 import math
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -33,13 +33,17 @@ from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
 from src.schedulers import SCHEDULERS
 from src.spec import CompileSpec, MeasureSpec, RunSpec, from_config
+from src.sweep import extras
 from src.workloads import WORKLOADS
 
 PRESETS = "experiments"
 """Config group of the presets, and their folder."""
 
 
-GROUPS = ("workload", "model", "optimizer", "scheduler", "compile", "measure", PRESETS)
+SITE = "local"
+"""Config group of a site's own settings, in `conf/local/`, which git ignores."""
+
+GROUPS = ("workload", "model", "optimizer", "scheduler", "compile", "measure", PRESETS, SITE)
 
 MOST_RUNS = 100_000
 """Runs in a sweep; more are taken for a slip of the pen."""
@@ -69,6 +73,8 @@ class Plan:
     sweep_id: str
     output_dir: Path
     keep_cache: bool
+    launcher: str = "BasicLauncher"
+    """Class that starts the jobs."""
 
 
 @cache
@@ -78,6 +84,15 @@ def new_sweep_id() -> str:
     The random part keeps apart sweeps that start in the same second on any number of hosts.
     """
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+
+
+def job_minutes(run_seconds: float) -> int:
+    """Return the time limit in minutes of a cluster's job whose run is ended after `run_seconds`.
+
+    Ten minutes more: for Python, torch, the probe of the compiler, and the warning two minutes before the
+    end that submitit asks for.
+    """
+    return math.ceil(run_seconds / 60) + 10
 
 
 def register() -> None:
@@ -105,6 +120,7 @@ def register() -> None:
     OmegaConf.register_new_resolver(
         "default_output_dir", lambda: str(paths.output_dir()), use_cache=True, replace=True
     )
+    OmegaConf.register_new_resolver("job_minutes", job_minutes, replace=True)
     OmegaConf.register_new_resolver("share_root_url", lambda: paths.share_root().as_uri(), replace=True)
 
 
@@ -184,14 +200,21 @@ def _check(arguments: list[str], *, multirun: bool) -> Plan:
         sweeper = full.hydra.sweeper
         if sweeper is None:
             raise UsageError("hydra.sweeper must not be null")
+        if full.hydra.launcher is None:
+            raise UsageError("hydra.launcher must not be null")
+        launcher = full.hydra.launcher._target_
+        for plugin in (launcher, sweeper._target_):
+            if told := extras.wanted(plugin):
+                raise UsageError(told)
         if sweeper.get("params") and not multirun:
             name = full.hydra.runtime.choices.get(PRESETS)
             told = f"{PRESETS}={name} is a sweep" if name else "hydra.sweeper.params makes this a sweep"
             raise UsageError(f"{told}: add -m to run it")
         if not sweeper._target_.endswith(".BasicSweeper"):
-            return _plan([from_config(_without_hydra(full))], parsed, known=False)
-        specs = list(_specs(_axes(parsed, sweeper.get("params") or {})))
-    return _plan(specs, parsed, known=True)
+            specs, known = [from_config(_without_hydra(full))], False
+        else:
+            specs, known = list(_specs(_axes(parsed, sweeper.get("params") or {}))), True
+    return replace(_plan(specs, parsed, known=known), launcher=launcher)
 
 
 def _parse(arguments: list[str]) -> list[Override]:
@@ -204,7 +227,7 @@ def _compose(overrides: list[str]) -> DictConfig:
         return compose("config", overrides, return_hydra_config=True)
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         # Hydra raises a bare ValueError for a group that is set to null.
-        raise UsageError(_in_two_lines(error)) from None
+        raise UsageError(extras.wanted_for(str(error)) or _in_two_lines(error)) from None
     except (AssertionError, AttributeError) as error:
         # Of OmegaConf, for a key below a node that is null, such as hydra.sweeper.params.
         raise UsageError(f"Hydra cannot compose {' '.join(overrides)}: {_in_two_lines(error)}") from None

@@ -73,6 +73,16 @@ def run(job: Job) -> dict[str, Any]:
     return row
 
 
+def write_lost(job: Job, status: str, reason: str, error: str | None) -> None:
+    """Write the row of a run whose own process, and the one that started it, are gone.
+
+    Raises:
+        OSError: the row could not be written.
+    """
+    told = {"status": status, "reason": reason, "error": error or _tail(job.log)}
+    store.write(Path(job.spec.output_dir), _identity(job) | told)
+
+
 def _identity(job: Job) -> dict[str, Any]:
     spec = job.spec
     return {

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from src import store
-from src.sweep import caches, command_line
+from src.sweep import caches, command_line, launching
 from src.sweep.command_line import Plan, UsageError
 from src.sweep.progress import Progress, tell
 
@@ -72,8 +72,11 @@ def _run(plan: Plan, hydra_main: Callable[[], Any]) -> int:
     console = Console()
     code = ALL_WELL
     try:
-        with Progress(plan, console):
+        with Progress(plan, console), launching.prepared(plan, console):
             hydra_main()
+    except launching.LaunchError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201  # as of a command line that is wrong
+        return USAGE
     except KeyboardInterrupt:
         code = INTERRUPTED
         tell(console, "interrupted: no further run is started")
