@@ -5,7 +5,6 @@ command line -> check every run -> Hydra starts a job per run -> job: RunSpec ->
 """
 
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -24,7 +23,7 @@ def run_job(config: DictConfig) -> float | None:
 
     None is no number: a sweeper that looks for the best takes such a run as failed.
     """
-    from src.sweep import job  # noqa: PLC0415  # only where something is measured
+    from src.sweep import job, worker  # noqa: PLC0415  # only where something is measured
 
     hydra_config = HydraConfig.get()
     multirun = hydra_config.mode == RunMode.MULTIRUN
@@ -34,7 +33,7 @@ def run_job(config: DictConfig) -> float | None:
         overrides=tuple(hydra_config.overrides.task),
         log=Path(hydra_config.runtime.output_dir) / "run.log",
     )
-    _cancellable()
+    worker.prepare()
     try:
         row = job.run(measured)
     except OSError as error:
@@ -43,12 +42,6 @@ def run_job(config: DictConfig) -> float | None:
         raise command_line.JobError(told) from None
     value = row.get(measured.spec.objective)
     return float("nan") if value is None else float(value)
-
-
-def _cancellable() -> None:
-    """Let `scancel` end a run as Ctrl-C does, so that it leaves its row; submitit has jobs ignore SIGTERM."""
-    if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def entry() -> None:

@@ -26,7 +26,7 @@ CHOICES = [
     if group.is_dir() and group.name not in ("hydra", "local")
     for file in sorted(group.glob("*.yaml"))
 ]
-PLUGINS = (("launcher", "slurm"),)
+PLUGINS = (("launcher", "slurm"), ("sweeper/sampler", "tpe_seeded"))
 """What of `conf/hydra` is chosen as `hydra/GROUP=NAME`; tests/sweep/test_extras.py composes them."""
 MODULES = ("tiny_cnn", "tiny_transformer")
 STACKS = ("large", "medium", "small", "tiny", "tutorial")

@@ -95,6 +95,11 @@ def job_minutes(run_seconds: float) -> int:
     return math.ceil(run_seconds / 60) + 10
 
 
+def best_direction(objective: str) -> str:
+    """Return in which direction a sweeper that looks for the best run goes."""
+    return "maximize" if objective == "speedup" else "minimize"
+
+
 def register() -> None:
     """Register the schema and the resolvers that `conf/` uses."""
     store = ConfigStore.instance()
@@ -121,6 +126,8 @@ def register() -> None:
         "default_output_dir", lambda: str(paths.output_dir()), use_cache=True, replace=True
     )
     OmegaConf.register_new_resolver("job_minutes", job_minutes, replace=True)
+    OmegaConf.register_new_resolver("best_direction", best_direction, replace=True)
+    extras.register()
     OmegaConf.register_new_resolver("share_root_url", lambda: paths.share_root().as_uri(), replace=True)
 
 
@@ -203,9 +210,6 @@ def _check(arguments: list[str], *, multirun: bool) -> Plan:
         if full.hydra.launcher is None:
             raise UsageError("hydra.launcher must not be null")
         launcher = full.hydra.launcher._target_
-        for plugin in (launcher, sweeper._target_):
-            if told := extras.wanted(plugin):
-                raise UsageError(told)
         if sweeper.get("params") and not multirun:
             name = full.hydra.runtime.choices.get(PRESETS)
             told = f"{PRESETS}={name} is a sweep" if name else "hydra.sweeper.params makes this a sweep"

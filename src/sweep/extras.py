@@ -1,7 +1,13 @@
 """Launchers and sweepers that are packages of their own, each an extra of ours."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,46 +20,97 @@ class Extra:
     """Of the extra in pyproject.toml."""
     module: str
     """What it installs below `hydra_plugins`."""
-    configs: tuple[str, ...] = ()
-    """What Hydra does not find without it, where a configuration of ours builds on one of the plugin's."""
+    settings: str
+    """The module of it that registers its settings."""
+    configs: tuple[str, ...]
+    """What Hydra does not find without it."""
+    ours: Mapping[str, Any] = field(default_factory=dict)
+    """Settings in which we differ from the plugin."""
+
+    @property
+    def told(self) -> str:
+        """What the user reads where it is not installed."""
+        return f"{self.choice} needs an extra: pip install 'stepsweep[{self.name}]', or -e '.[{self.name}]'"
+
+    def installed(self) -> bool:
+        """Return whether Hydra can find it."""
+        try:
+            return find_spec(f"hydra_plugins.{self.module}") is not None
+        except ModuleNotFoundError:  # no plugin of Hydra at all
+            return False
 
 
 EXTRAS = (
     Extra(
-        "hydra/launcher=slurm",
-        "slurm",
-        "hydra_submitit_launcher",
-        ("hydra/launcher/submitit_slurm", "hydra/launcher/submitit_local"),
+        choice="hydra/launcher=slurm",  # conf/hydra/launcher/slurm.yaml
+        name="slurm",
+        module="hydra_submitit_launcher",
+        settings="config",
+        configs=("hydra/launcher/submitit_slurm", "hydra/launcher/submitit_local"),
+    ),
+    Extra(
+        choice="hydra/launcher=joblib",
+        name="joblib",
+        module="hydra_joblib_launcher",
+        settings="config",
+        configs=("hydra/launcher/joblib",),
+        # Each run has a torch of its own, 2 GiB and more: not as many as there are CPUs. Runs are long,
+        # and are to start in the order of their numbers.
+        ours={"n_jobs": 2, "batch_size": "1"},
+    ),
+    Extra(
+        choice="hydra/launcher=ray",
+        name="ray",
+        module="hydra_ray_launcher",
+        settings="_config",
+        configs=("hydra/launcher/ray", "hydra/launcher/ray_aws"),
+        # A worker process for each run; one that kills its worker is a lost run, not one to try four times.
+        ours={
+            "ray": {
+                "init": {"num_cpus": None, "num_gpus": None, "include_dashboard": False},
+                "remote": {"num_cpus": 1, "num_gpus": None, "max_calls": 1, "max_retries": 0},
+            }
+        },
+    ),
+    Extra(
+        choice="hydra/sweeper=optuna",
+        name="optuna",
+        module="hydra_optuna_sweeper",
+        settings="config",
+        configs=(
+            "hydra/sweeper/optuna",
+            *(f"hydra/sweeper/sampler/{n}" for n in ("tpe", "random", "cmaes", "nsgaii", "motpe", "grid")),
+        ),
+        # One run at a time, as runs are timed; a run that failed is one that was not the best.
+        ours={
+            "defaults": [{"sampler": "tpe_seeded"}],
+            "direction": "${best_direction:${objective}}",
+            "n_jobs": 1,
+            "max_failure_rate": 1.0,
+        },
     ),
 )
 
 
-def wanted(target: str) -> str | None:
-    """Return what to install for a launcher or sweeper; None when it is there.
+def register() -> None:
+    """Give the choices of the plugins that are installed our settings.
 
-    Args:
-        target: its `_target_`.
+    Files of the same names in `conf/` would be the simpler way, but Hydra takes those for instances of the
+    plugins' schemas, and warns of that or refuses it.
     """
+    store = ConfigStore.instance()
     for extra in EXTRAS:
-        if target.startswith(f"hydra_plugins.{extra.module}.") and not _installed(extra.module):
-            return _told(extra)
-    return None
+        if not extra.ours or not extra.installed():
+            continue
+        import_module(f"hydra_plugins.{extra.module}.{extra.settings}")  # else Hydra does so, later
+        group, _, name = extra.choice.partition("=")
+        theirs = store.load(f"{group}/{name}.yaml").node
+        store.store(name=name, group=group, node=OmegaConf.merge(theirs, extra.ours), provider="stepsweep")
 
 
 def wanted_for(composing_error: str) -> str | None:
     """Return what to install, from Hydra's message that a configuration is missing; None for any other."""
     for extra in EXTRAS:
-        if any(f"'{config}'" in composing_error for config in extra.configs):
-            return _told(extra)
+        if any(f"'{config}'" in composing_error for config in extra.configs) and not extra.installed():
+            return extra.told
     return None
-
-
-def _installed(module: str) -> bool:
-    try:
-        return find_spec(f"hydra_plugins.{module}") is not None
-    except ModuleNotFoundError:  # no plugin of Hydra at all
-        return False
-
-
-def _told(extra: Extra) -> str:
-    return f"{extra.choice} needs an extra: pip install 'stepsweep[{extra.name}]', or -e '.[{extra.name}]'"

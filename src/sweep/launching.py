@@ -29,15 +29,26 @@ def prepared(plan: Plan, console: Console) -> Iterator[None]:
         LaunchError: the launcher took no jobs.
         KeyboardInterrupt: after the jobs were cancelled.
     """
-    if not plan.launcher.endswith(".SlurmLauncher"):
+    if plan.launcher.endswith(".SlurmLauncher"):
+        with _slurm(plan, console):
+            yield
+    elif plan.launcher.endswith(".JoblibLauncher"):
+        # What killed runs leave behind is no news: sweep.isolate. Here joblib starts who would tell.
+        with _environment("PYTHONWARNINGS", "ignore:resource_tracker", joined=","):
+            yield
+    else:
         yield
-        return
+
+
+@contextlib.contextmanager
+def _slurm(plan: Plan, console: Console) -> Iterator[None]:
     from src.sweep import slurm  # noqa: PLC0415  # of an extra
 
     before = set(store.row_files(store.sweep_dir(plan.output_dir, plan.sweep_id)))
     logging.getLogger("submitit").setLevel(logging.ERROR)
     try:
-        with _errors_as_they_are(), slurm.watched() as jobs:
+        # Hydra is to pass on the exceptions of its launcher, instead of a traceback and an exit.
+        with _environment("HYDRA_FULL_ERROR", "1"), slurm.watched() as jobs:
             try:
                 yield
             finally:
@@ -67,10 +78,10 @@ def _write_lost(plan: Plan, lost: "list[slurm.Lost]", before: set[Path], console
 
 
 @contextlib.contextmanager
-def _errors_as_they_are() -> Iterator[None]:
-    """Have Hydra pass on the exceptions of a launcher or sweeper, instead of a traceback and an exit."""
-    name, before = "HYDRA_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR")
-    os.environ[name] = "1"
+def _environment(name: str, value: str, joined: str | None = None) -> Iterator[None]:
+    """Set a variable meanwhile; with `joined`, behind what it has been so far."""
+    before = os.environ.get(name)
+    os.environ[name] = f"{before}{joined}{value}" if before and joined else value
     try:
         yield
     finally:
