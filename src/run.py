@@ -23,7 +23,7 @@ def run_job(config: DictConfig) -> float | None:
 
     None is no number: a sweeper that looks for the best takes such a run as failed.
     """
-    from src.sweep import job, worker  # noqa: PLC0415  # only where something is measured
+    from src.sweep import job, study, worker  # noqa: PLC0415  # only where something is measured
 
     hydra_config = HydraConfig.get()
     multirun = hydra_config.mode == RunMode.MULTIRUN
@@ -40,8 +40,7 @@ def run_job(config: DictConfig) -> float | None:
         told = f"the row of run {measured.number} could not be written: {error}"
         print(told, file=sys.stderr)  # noqa: T201  # now: Hydra tells the first one, at the very end
         raise command_line.JobError(told) from None
-    value = row.get(measured.spec.objective)
-    return float("nan") if value is None else float(value)
+    return study.objective(row, measured.spec)
 
 
 def entry() -> None:

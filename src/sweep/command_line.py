@@ -22,7 +22,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import IntervalSweep, Override, QuotedString
 from hydra.errors import CompactHydraException, HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -36,6 +36,8 @@ from src.spec import CompileSpec, MeasureSpec, RunSpec, from_config
 from src.sweep import extras
 from src.workloads import WORKLOADS
 
+_SEARCH = "hydra/sweeper=optuna"
+
 PRESETS = "experiments"
 """Config group of the presets, and their folder."""
 
@@ -44,6 +46,12 @@ SITE = "local"
 """Config group of a site's own settings, in `conf/local/`, which git ignores."""
 
 GROUPS = ("workload", "model", "optimizer", "scheduler", "compile", "measure", PRESETS, SITE)
+
+OPTUNA = ".OptunaSweeper"
+"""End of the class of the sweeper that looks for the best run."""
+
+MOST_CHECKED = 500
+"""Points of a search space that are checked before its first run; a check takes some ms."""
 
 MOST_RUNS = 100_000
 """Runs in a sweep; more are taken for a slip of the pen."""
@@ -73,8 +81,14 @@ class Plan:
     sweep_id: str
     output_dir: Path
     keep_cache: bool
-    launcher: str = "BasicLauncher"
+    launcher: str = ".BasicLauncher"
     """Class that starts the jobs."""
+    sweeper: str = ".BasicSweeper"
+    """Class that chooses the runs."""
+    trials: int | None = None
+    """Runs at most of a sweeper that chooses them one by one."""
+    objective: str = ""
+    """Column that such a sweeper optimizes."""
 
 
 @cache
@@ -127,7 +141,6 @@ def register() -> None:
     )
     OmegaConf.register_new_resolver("job_minutes", job_minutes, replace=True)
     OmegaConf.register_new_resolver("best_direction", best_direction, replace=True)
-    extras.register()
     OmegaConf.register_new_resolver("share_root_url", lambda: paths.share_root().as_uri(), replace=True)
 
 
@@ -153,6 +166,7 @@ def check(arguments: list[str]) -> Plan | None:
     Raises:
         UsageError: the command line is wrong.
     """
+    extras.register()
     if any(a.partition("=")[0] in _INFORMATION for a in arguments):
         return None
     try:
@@ -214,11 +228,21 @@ def _check(arguments: list[str], *, multirun: bool) -> Plan:
             name = full.hydra.runtime.choices.get(PRESETS)
             told = f"{PRESETS}={name} is a sweep" if name else "hydra.sweeper.params makes this a sweep"
             raise UsageError(f"{told}: add -m to run it")
-        if not sweeper._target_.endswith(".BasicSweeper"):
-            specs, known = [from_config(_without_hydra(full))], False
+        params = sweeper.get("params") or {}
+        known = sweeper._target_.endswith(".BasicSweeper")
+        if known:
+            specs = list(_specs(_axes(parsed, params)))
+        elif sweeper._target_.endswith(OPTUNA):
+            specs = [s for axes in _corners(_axes(parsed, params, search=True)) for s in _specs(axes)]
         else:
-            specs, known = list(_specs(_axes(parsed, sweeper.get("params") or {}))), True
-    return replace(_plan(specs, parsed, known=known), launcher=launcher)
+            specs = [from_config(_without_hydra(full))]
+    return replace(
+        _plan(specs, parsed, known=known),
+        launcher=launcher,
+        sweeper=sweeper._target_,
+        trials=None if known else sweeper.get("n_trials"),
+        objective=specs[0].objective,
+    )
 
 
 def _parse(arguments: list[str]) -> list[Override]:
@@ -291,14 +315,26 @@ def _for_check(override: Override, value: str | None = None) -> str:
     return line if left_alone or line.startswith(("+", "~")) else f"++{line}"
 
 
-def _axes(parsed: list[Override], params: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the overrides of each key as Hydra's BasicSweeper does: the last word on a key wins."""
+def _axes(parsed: list[Override], params: Mapping[str, str], *, search: bool = False) -> dict[str, list[str]]:
+    """Return the overrides of each key as Hydra's BasicSweeper does: the last word on a key wins.
+
+    Args:
+        parsed: of the command line.
+        params: of a preset.
+        search: for Optuna: of an interval both ends are returned, and values must be plain.
+    """
     from_preset = _parse([f"{k}={v}" for k, v in params.items()])
     axes: dict[str, list[str]] = {}
     for override in [*from_preset, *parsed]:
         if override.is_sweep_override() and not override.is_discrete_sweep():
-            raise UsageError(f"{override.input_line} needs a sweeper that chooses values, such as Optuna's")
-        if override.is_discrete_sweep():
+            if not search:
+                raise UsageError(f"{override.input_line} needs a sweeper that chooses values: add {_SEARCH}")
+            interval = override.value()
+            assert isinstance(interval, IntervalSweep)  # noqa: S101  # the one kind that is left
+            values = [_for_check(override, str(end)) for end in (interval.start, interval.end)]
+        elif override.is_discrete_sweep():
+            if search:
+                _check_plain(override)
             some = itertools.islice(override.sweep_string_iterator(), MOST_RUNS + 1)
             values = [_for_check(override, value) for value in some]
         else:
@@ -307,9 +343,28 @@ def _axes(parsed: list[Override], params: Mapping[str, str]) -> dict[str, list[s
     for name, values in axes.items():
         if not values:
             raise UsageError(f"{name} has no value to sweep over")
+    if search:
+        return axes
     if math.prod(len(values) for values in axes.values()) > MOST_RUNS:
         raise UsageError(f"a sweep must have at most {MOST_RUNS:,} runs: it would have more")
     return axes
+
+
+def _check_plain(override: Override) -> None:
+    """Check that Optuna can tell the values of a choice apart."""
+    for value in override.sweep_iterator():
+        if not isinstance(value, str | int | float | bool | QuotedString | None):
+            raise UsageError(f"{override.input_line}: Optuna takes plain values, no lists or dictionaries")
+
+
+def _corners(axes: dict[str, list[str]]) -> Iterator[dict[str, list[str]]]:
+    """Yield what is checked of a search space: all of a small one, else each value beside others' first."""
+    if math.prod(len(values) for values in axes.values()) <= MOST_CHECKED:
+        yield axes
+        return
+    first = {name: values[:1] for name, values in axes.items()}
+    for name, values in axes.items():
+        yield first | {name: values if len(values) <= MOST_CHECKED else [values[0], values[-1]]}
 
 
 def _specs(axes: Mapping[str, list[str]]) -> Iterator[RunSpec]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigLoadError
 from omegaconf import OmegaConf
 
 
@@ -20,8 +21,6 @@ class Extra:
     """Of the extra in pyproject.toml."""
     module: str
     """What it installs below `hydra_plugins`."""
-    settings: str
-    """The module of it that registers its settings."""
     configs: tuple[str, ...]
     """What Hydra does not find without it."""
     ours: Mapping[str, Any] = field(default_factory=dict)
@@ -45,14 +44,12 @@ EXTRAS = (
         choice="hydra/launcher=slurm",  # conf/hydra/launcher/slurm.yaml
         name="slurm",
         module="hydra_submitit_launcher",
-        settings="config",
         configs=("hydra/launcher/submitit_slurm", "hydra/launcher/submitit_local"),
     ),
     Extra(
         choice="hydra/launcher=joblib",
         name="joblib",
         module="hydra_joblib_launcher",
-        settings="config",
         configs=("hydra/launcher/joblib",),
         # Each run has a torch of its own, 2 GiB and more: not as many as there are CPUs. Runs are long,
         # and are to start in the order of their numbers.
@@ -62,7 +59,6 @@ EXTRAS = (
         choice="hydra/launcher=ray",
         name="ray",
         module="hydra_ray_launcher",
-        settings="_config",
         configs=("hydra/launcher/ray", "hydra/launcher/ray_aws"),
         # A worker process for each run; one that kills its worker is a lost run, not one to try four times.
         ours={
@@ -76,7 +72,6 @@ EXTRAS = (
         choice="hydra/sweeper=optuna",
         name="optuna",
         module="hydra_optuna_sweeper",
-        settings="config",
         configs=(
             "hydra/sweeper/optuna",
             *(f"hydra/sweeper/sampler/{n}" for n in ("tpe", "random", "cmaes", "nsgaii", "motpe", "grid")),
@@ -96,15 +91,18 @@ def register() -> None:
     """Give the choices of the plugins that are installed our settings.
 
     Files of the same names in `conf/` would be the simpler way, but Hydra takes those for instances of the
-    plugins' schemas, and warns of that or refuses it.
+    plugins' schemas, and warns of that or refuses it. Nothing for the processes of runs: it takes a while.
     """
+    Plugins.instance()  # loads all plugins, once; later it would overwrite what is stored here
     store = ConfigStore.instance()
     for extra in EXTRAS:
         if not extra.ours or not extra.installed():
             continue
-        import_module(f"hydra_plugins.{extra.module}.{extra.settings}")  # else Hydra does so, later
         group, _, name = extra.choice.partition("=")
-        theirs = store.load(f"{group}/{name}.yaml").node
+        try:
+            theirs = store.load(f"{group}/{name}.yaml").node
+        except ConfigLoadError:  # it is there, but could not be imported, of which Hydra warns
+            continue
         store.store(name=name, group=group, node=OmegaConf.merge(theirs, extra.ours), provider="stepsweep")
 
 

@@ -4,81 +4,84 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from src import store
 from src.sweep.command_line import Plan
 from src.sweep.progress import tell
 
-if TYPE_CHECKING:
-    from src.sweep import slurm
+IN_THIS_PROCESS = ".BasicLauncher"
 
 
 class LaunchError(Exception):
     """The launcher took no jobs; the message is what the user reads."""
 
 
+class LauncherDiedError(Exception):
+    """The launcher ended before its jobs had; the message is what the user reads."""
+
+
 @contextlib.contextmanager
 def prepared(plan: Plan, console: Console) -> Iterator[None]:
-    """See a sweep through its launcher: every run that its job lost gets a row when it ends.
+    """See a sweep through its launcher: a run that its job lost gets a row.
 
     Raises:
         LaunchError: the launcher took no jobs.
+        LauncherDiedError: it ended before its jobs had.
         KeyboardInterrupt: after the jobs were cancelled.
     """
-    if plan.launcher.endswith(".SlurmLauncher"):
-        with _slurm(plan, console):
-            yield
-    elif plan.launcher.endswith(".JoblibLauncher"):
-        # What killed runs leave behind is no news: sweep.isolate. Here joblib starts who would tell.
-        with _environment("PYTHONWARNINGS", "ignore:resource_tracker", joined=","):
-            yield
-    else:
+    if plan.launcher.endswith(IN_THIS_PROCESS):
         yield
+        return
+    # Hydra is to pass on the exceptions of its launcher, instead of a traceback and an exit.
+    with environment("HYDRA_FULL_ERROR", "1"):
+        if plan.launcher.endswith(".SlurmLauncher"):
+            with _slurm(plan, console):
+                yield
+        else:
+            # What killed runs leave behind is no news: sweep.isolate. Here joblib starts who would tell.
+            with environment("PYTHONWARNINGS", "ignore:resource_tracker", joined=","), _workers(plan):
+                yield
 
 
 @contextlib.contextmanager
 def _slurm(plan: Plan, console: Console) -> Iterator[None]:
-    from src.sweep import slurm  # noqa: PLC0415  # of an extra
+    """Watch the jobs of SLURM, and write the rows of those that were lost."""
+    from src.sweep import lost, slurm  # noqa: PLC0415  # of an extra
 
-    before = set(store.row_files(store.sweep_dir(plan.output_dir, plan.sweep_id)))
+    before = lost.row_files(plan)
     logging.getLogger("submitit").setLevel(logging.ERROR)
     try:
-        # Hydra is to pass on the exceptions of its launcher, instead of a traceback and an exit.
-        with _environment("HYDRA_FULL_ERROR", "1"), slurm.watched() as jobs:
+        with slurm.watched() as jobs:
             try:
                 yield
             finally:
-                _write_lost(plan, jobs.lost, before, console)
+                for run in lost.write(plan, jobs.lost, before) if jobs.lost else ():
+                    tell(console, f"run {run.number} ({' '.join(run.overrides)}): {run.status}: {run.reason}")
     except slurm.SlurmError as error:
         raise LaunchError(f"SLURM took no job: {error}") from None
 
 
-def _write_lost(plan: Plan, lost: "list[slurm.Lost]", before: set[Path], console: Console) -> None:
-    """Write a row for each lost run that has left none."""
-    from src.sweep import job  # noqa: PLC0415  # only where something was lost
+@contextlib.contextmanager
+def _workers(plan: Plan) -> Iterator[None]:
+    """Write the rows of runs whose workers ended before them: by a signal to all, or by their own fault."""
+    from src.sweep import lost  # noqa: PLC0415  # what measures, only where something is
 
-    if not lost:
-        return
-    folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
-    rows, _ = store.read([f for f in store.row_files(folder) if f not in before], ["job"])
-    have = set(rows["job"].to_pylist())
-    for each in lost:
-        if each.number in have:
-            continue
-        if each.number >= len(plan.specs):  # a sweeper chose it
-            tell(console, f"run {each.number} ({' '.join(each.overrides)}): {each.status}: {each.reason}")
-            continue
-        log = plan.output_dir / "logs" / plan.sweep_id / str(each.number) / "run.log"
-        ended = job.Job(plan.specs[each.number], each.number, each.overrides, log)
-        job.write_lost(ended, each.status, each.reason, each.error)
+    before = lost.row_files(plan)
+    try:
+        yield
+    except KeyboardInterrupt:
+        lost.write(plan, lost.begun(plan, "interrupted", lost.INTERRUPTED), before)
+        raise
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0]
+        told = f"{plan.launcher.rpartition('.')[2]}: {type(error).__name__}: {first}"
+        lost.write(plan, lost.begun(plan, "crashed", f"the launcher ended before the run ({told})"), before)
+        raise LauncherDiedError(told) from error
 
 
 @contextlib.contextmanager
-def _environment(name: str, value: str, joined: str | None = None) -> Iterator[None]:
+def environment(name: str, value: str, joined: str | None = None) -> Iterator[None]:
     """Set a variable meanwhile; with `joined`, behind what it has been so far."""
     before = os.environ.get(name)
     os.environ[name] = f"{before}{joined}{value}" if before and joined else value

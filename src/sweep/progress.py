@@ -40,7 +40,7 @@ class Progress:
     def __init__(self, plan: Plan, console: Console) -> None:
         """Get ready to show `plan` on `console`; rows that are there already are not shown."""
         self._folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
-        self._total = len(plan.specs) or None
+        self._total = len(plan.specs) or plan.trials
         self._fixed = set(plan.fixed)
         self._console = console
         self._seen: set[Path] = set(store.row_files(self._folder)) if self._folder.exists() else set()

@@ -18,6 +18,8 @@ from hydra.core.utils import JobReturn, JobStatus
 from submitit.core import core, utils
 from submitit.slurm import slurm as submitit_slurm
 
+from src.sweep.lost import Lost
+
 ENDED = {
     **{"CANCELLED": "interrupted", "PREEMPTED": "interrupted", "REVOKED": "interrupted"},
     **{"TIMEOUT": "timed_out", "DEADLINE": "timed_out"},
@@ -39,20 +41,6 @@ _CANCEL_SECONDS = 20
 
 class SlurmError(Exception):
     """SLURM did not take the jobs; the message is what it said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """A job that ended without telling how its run went."""
-
-    number: int
-    """Of the run in its sweep."""
-    overrides: tuple[str, ...]
-    status: str
-    """Of a row, for the run."""
-    reason: str
-    error: str | None
-    """What it wrote to its error output last."""
 
 
 def queued() -> dict[str, str]:

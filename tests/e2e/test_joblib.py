@@ -52,11 +52,30 @@ class TestJoblib:
         assert (done.code, done.err) == (1, "")
         assert done.leaves_no_process()
 
-    def test_ctrl_c_leaves_no_process(self, tmp_path):
-        """Two runs hang, two have not begun."""
+    @pytest.mark.parametrize("to_all", [True, False])
+    def test_ctrl_c_leaves_no_process(self, tmp_path, to_all):
+        """Two runs hang and get a row, two have not begun; joblib kills its workers amid their rows."""
         sweep = Command(tmp_path, *JOBLIB, f"optimizer.lr={HANGS}", "seed=1,2,3,4", faults=True)
         sweep.wait_for_files("logs/*/*/run.log", 2)
-        os.killpg(sweep.process.pid, signal.SIGINT)  # as a terminal does
+        # As a terminal does, or `kill`.
+        (os.killpg if to_all else os.kill)(sweep.process.pid, signal.SIGINT)
         done = sweep.end()
-        assert done.code == 130
+        assert (done.code, done.err) == (130, "")
+        rows = done.rows()
+        assert list(rows["status"]) == ["interrupted"] * 2
+        assert set(rows["reason"]) == {"ended by Ctrl-C or a signal to stepsweep"}
+        assert list(rows["seed"]) == [1, 2]
+        assert done.leaves_no_process()
+
+    def test_a_worker_that_is_killed_ends_the_sweep_and_costs_no_row(self, tmp_path):
+        """joblib goes on with none of the others; what had begun is told, with what is left to do."""
+        sweep = Command(tmp_path, *JOBLIB, f"optimizer.lr={HANGS}", "seed=1,2,3,4", faults=True)
+        sweep.wait_for_files("logs/*/*/run.log", 2)
+        workers = sweep.processes("joblib.externals.loky.backend.popen_loky_posix")
+        workers[0].kill()
+        done = sweep.end()
+        assert (done.code, done.err) == (1, "")
+        assert set(done.rows()["status"]) == {"crashed"}
+        assert "error: JoblibLauncher: TerminatedWorkerError: A worker process managed by" in done.out
+        assert "2 of 4 runs left no row" in done.out
         assert done.leaves_no_process()

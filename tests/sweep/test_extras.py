@@ -17,6 +17,7 @@ from tests.needed import needed_module
 @pytest.fixture(autouse=True)
 def _registered():
     command_line.register()
+    extras.register()
 
 
 def composed(*overrides):
