@@ -4,6 +4,8 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
+from typing import Any
 
 import psutil
 
@@ -19,15 +21,14 @@ def prepare() -> None:
     if multiprocessing.get_start_method(allow_none=True) == "loky":
         _in_joblib()
     if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
-        # As Ctrl-C, so that a run that `scancel` ends leaves its row; submitit has SIGTERM ignored.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, _leave)
 
 
 def _in_joblib() -> None:
     """Undo what joblib has made different from a process of the user's own.
 
     The processes that we start are told the start method of this one, and know Python's alone. And a
-    worker gets its share of the CPUs as threads, while runs take turns in being timed, on all of them.
+    worker gets its share of the CPUs as threads, while a run is to have as many as by itself.
     """
     multiprocessing.set_start_method("forkserver", force=True)
     with contextlib.suppress(psutil.Error):  # the parent is gone: so is, soon, this process
@@ -35,3 +36,12 @@ def _in_joblib() -> None:
         for name in _SET_BY_JOBLIB:
             if name not in given:
                 os.environ.pop(name, None)
+
+
+def _leave(_signal: int, _frame: Any) -> None:
+    """End a job of SLURM without a row or a result: whether it is over or begins again is SLURM's to say.
+
+    `scancel`, preemption and the time limit send SIGTERM to all processes of a job. submitit has this one
+    go on, which would tell of a run that crashed, and perhaps once more of the same run in its next life.
+    """
+    sys.exit(128 + signal.SIGTERM)

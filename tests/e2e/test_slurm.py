@@ -44,15 +44,6 @@ def logs(done):
     return {int(p.parent.name): p.read_text() for p in done.output_dir.glob("logs/*/*/run.log")}
 
 
-def wait_for_states(cluster, *wanted):
-    """Wait until that many jobs of each state are there, and no other; return their ids by state."""
-    deadline = time.monotonic() + GENEROUS
-    while sorted((states := cluster.states()).values()) != sorted(wanted):
-        assert time.monotonic() < deadline, f"{states}, not {wanted}"
-        time.sleep(0.2)
-    return states
-
-
 @pytest.fixture
 def hanging(tmp_path, cluster):
     """Return a sweep of four runs that do not end: two run, two wait for a GPU."""
@@ -122,20 +113,46 @@ class TestLostJobs:
         assert done.leaves_no_process()
 
     def test_a_cancelled_array_is_rows_and_may_be_run_again(self, tmp_path, cluster, hanging):
-        """What ran writes its row itself; the sweep writes those of what had not begun."""
+        """Those that ran and those that had not begun; then what lacks is run in a sweep of its own."""
         (number,) = {job.split("_")[0] for job, state in cluster.states().items() if state == "RUNNING"}
         cluster.command("scancel", number)
         done = hanging.end()
         rows = done.rows()
         assert list(rows["status"]) == ["interrupted"] * 4
-        assert sorted(rows["seed"]) == [1, 2, 3, 4]
-        told = f"SLURM job {number}_{{}} ended as CANCELLED before its run had left a row"
-        lost = {job for job in range(4) if rows["reason"][job] == told.format(job)}
-        ran = set(range(4)) - lost
-        assert len(ran) == 2
-        assert {rows["reason"][job] for job in ran} == {"ended by Ctrl-C or a signal to stepsweep"}
+        assert list(rows["seed"]) == [1, 2, 3, 4]
+        told = "SLURM job {}_{} ended as CANCELLED before its run had left a row"
+        assert list(rows["reason"]) == [told.format(number, job) for job in range(4)]
         assert (done.code, done.err) == (1, "")
         assert done.leaves_no_process()
+        seeds = ",".join(map(str, rows["seed"]))
+        again = run(tmp_path, *SLURM, f"optimizer.lr={HANGS}", f"seed={seeds}", output_dir=tmp_path / "again")
+        assert (again.code, list(again.rows()["run_key"])) == (0, list(rows["run_key"]))
+
+    def test_a_job_that_is_requeued_is_one_row(self, tmp_path, cluster, monkeypatch):
+        """As one that was preempted: it begins again, and the sweep waits for it."""
+        monkeypatch.setenv("HANGS_FIRST", "1")
+        probe = ("optimizer=custom", "optimizer._target_=gpu_probe.Probe", "optimizer.lr=0.01")
+        sweep = Command(tmp_path, *SLURM, *probe, "seed=5", faults=True)
+        sweep.wait_for_files("logs/*/0/run.log")
+        (job,) = [job for job, state in cluster.states().items() if state == "RUNNING"]
+        cluster.command("scontrol", "requeue", job)
+        # After a while of its own choice (2 minutes) SLURM would do so by itself.
+        deadline = time.monotonic() + GENEROUS
+        while "SLURM_RESTART_COUNT" not in "".join(sorted(self.restarted(sweep))):
+            assert time.monotonic() < deadline
+            cluster.command("scontrol", "update", f"JobId={job}", "StartTime=now")
+            time.sleep(0.5)
+        done = sweep.end()
+        assert (done.code, done.err) == (0, "")
+        assert list(done.rows()["status"]) == ["ok"]
+
+    @staticmethod
+    def restarted(sweep):
+        """Return the names of the variables of its processes."""
+        found = set()
+        for process in sweep.processes("submitit.core._submit"):
+            found |= set(process.environ())
+        return found
 
     def test_ctrl_c_cancels_the_jobs(self, cluster, hanging):
         """Those that run write their rows, those that wait never start."""
