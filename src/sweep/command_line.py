@@ -328,9 +328,8 @@ def _axes(parsed: list[Override], params: Mapping[str, str], *, search: bool = F
     for override in [*from_preset, *parsed]:
         if override.is_sweep_override() and not override.is_discrete_sweep():
             if not search:
-                raise UsageError(
-                    f"{override.input_line} needs a sweeper that chooses values, such as Optuna's: add {_SEARCH}"
-                )
+                told = f"such as Optuna's: add {_SEARCH}"
+                raise UsageError(f"{override.input_line} needs a sweeper that chooses values, {told}")
             interval = override.value()
             assert isinstance(interval, IntervalSweep)  # noqa: S101  # the one kind that is left
             values = [_for_check(override, str(end)) for end in (interval.start, interval.end)]

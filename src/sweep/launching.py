@@ -49,7 +49,7 @@ def _slurm(plan: Plan, console: Console) -> Iterator[None]:
     """Watch the jobs of SLURM, and write the rows of those that were lost."""
     from src.sweep import lost, slurm  # noqa: PLC0415  # of an extra
 
-    before = lost.row_files(plan)
+    before = lost.before(plan)
     logging.getLogger("submitit").setLevel(logging.ERROR)
     try:
         with slurm.watched() as jobs:
@@ -67,16 +67,18 @@ def _workers(plan: Plan) -> Iterator[None]:
     """Write the rows of runs whose workers ended before them: by a signal to all, or by their own fault."""
     from src.sweep import lost  # noqa: PLC0415  # what measures, only where something is
 
-    before = lost.row_files(plan)
+    before = lost.before(plan)
     try:
         yield
     except KeyboardInterrupt:
-        lost.write(plan, lost.begun(plan, "interrupted", lost.INTERRUPTED), before)
+        lost.write(plan, lost.begun(plan, before, "interrupted", lost.INTERRUPTED), before)
         raise
     except Exception as error:
         first = str(error).strip().partition("\n")[0]
         told = f"{plan.launcher.rpartition('.')[2]}: {type(error).__name__}: {first}"
-        lost.write(plan, lost.begun(plan, "crashed", f"the launcher ended before the run ({told})"), before)
+        lost.write(
+            plan, lost.begun(plan, before, "crashed", f"the launcher ended before the run ({told})"), before
+        )
         raise LauncherDiedError(told) from error
 
 

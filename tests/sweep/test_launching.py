@@ -14,12 +14,10 @@ from src.sweep.launching import LauncherDiedError
 
 @pytest.fixture
 def plan(tmp_path):
-    """Return a plan of two runs under joblib, of which the first has begun."""
+    """Return a plan of two runs under joblib."""
     command_line.register()
+    store.sweep_dir(tmp_path, "s").mkdir(parents=True)
     made = command_line.check(["-m", "seed=1,2", "sweep_id=s", f"output_dir='{tmp_path}'"])
-    folder = tmp_path / "logs" / "s" / "0" / ".hydra"
-    folder.mkdir(parents=True)
-    (folder / "overrides.yaml").write_text("- seed=1\n")
     return replace(made, launcher="hydra_plugins.some.JoblibLauncher")
 
 
@@ -29,8 +27,12 @@ def statuses(plan):
 
 
 def launched(plan, error=None):
+    """Begin the first run, and end the launcher with an error; return its environment."""
     with launching.prepared(plan, Console(file=io.StringIO())):
         seen = dict(os.environ)
+        folder = plan.output_dir / "logs" / "s" / "0" / ".hydra"
+        folder.mkdir(parents=True)
+        (folder / "overrides.yaml").write_text("- seed=1\n")
         if error is not None:
             raise error
     return seen
