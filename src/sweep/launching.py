@@ -49,10 +49,13 @@ def _slurm(plan: Plan, console: Console) -> Iterator[None]:
     """Watch the jobs of SLURM, and write the rows of those that were lost."""
     from src.sweep import lost, slurm  # noqa: PLC0415  # of an extra
 
+    def submitted(number: str) -> None:
+        tell(console, f"SLURM job {number}, to look at it: squeue --job={number}")
+
     before = lost.before(plan)
     logging.getLogger("submitit").setLevel(logging.ERROR)
     try:
-        with slurm.watched() as jobs:
+        with slurm.watched(submitted) as jobs:
             try:
                 yield
             finally:

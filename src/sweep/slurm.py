@@ -67,20 +67,28 @@ class Queue(core.InfoWatcher):
     """Stands where submitit has its watcher of `sacct`: knows the states of the jobs of this process."""
 
     def __init__(
-        self, ask: Callable[[], dict[str, str]] = queued, clock: Callable[[], float] = time.monotonic
+        self,
+        ask: Callable[[], dict[str, str]] = queued,
+        clock: Callable[[], float] = time.monotonic,
+        on_number: Callable[[str], None] = lambda number: None,
     ) -> None:
-        """Get ready to `ask` for the states of all jobs, seldom."""
+        """Get ready to `ask` for the states of all jobs, seldom; `on_number` gets that of each new array."""
         super().__init__(delay_s=_POLL_SECONDS)
-        self._ask, self._clock = ask, clock
+        self._ask, self._clock, self._on_number = ask, clock, on_number
         self._asked: float | None = None
         self._first = clock()
         self._states: dict[str, str] = {}
         self._unseen: dict[str, int] = {}
         self._ended: dict[str, float] = {}
+        self._numbers: set[str] = set()
         self.jobs: list[str] = []
 
     def register_job(self, job_id: str) -> None:
         """Take note of a job; a question follows."""
+        number = job_id.split("_", maxsplit=1)[0]
+        if number not in self._numbers:
+            self._numbers.add(number)
+            self._on_number(number)
         self.jobs.append(job_id)
         self._first, self._asked = self._clock(), None
 
@@ -133,19 +141,21 @@ class Queue(core.InfoWatcher):
     def alive(self) -> bool:
         """Return whether a job of ours may still run, by SLURM's latest word."""
         told = self._ask()
-        numbers = self.numbers()
-        return any(job.split("_")[0] in numbers and state not in ENDED for job, state in told.items())
+        return any(
+            job.split("_", maxsplit=1)[0] in self._numbers and state not in ENDED
+            for job, state in told.items()
+        )
 
     def numbers(self) -> list[str]:
         """Return the numbers of the jobs and arrays, which `scancel` takes."""
-        return sorted({job_id.split("_")[0] for job_id in self.jobs}, key=int)
+        return sorted(self._numbers, key=int)
 
 
 @dataclass
 class Jobs:
     """The jobs that submitit has started in this process."""
 
-    queue: Queue = field(default_factory=Queue)
+    queue: Queue
     lost: list[Lost] = field(default_factory=list)
 
     def results(self, job: "core.Job[Any]", plain: Callable[["core.Job[Any]"], list[Any]]) -> list[Any]:
@@ -209,13 +219,16 @@ def _tail(text: str | None) -> str | None:
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[Jobs]:
+def watched(on_number: Callable[[str], None] = lambda number: None) -> Iterator[Jobs]:
     """Have submitit ask `squeue` and wait for all jobs while this is entered.
+
+    Args:
+        on_number: gets the number of each job or array that is submitted.
 
     Raises:
         SlurmError: SLURM did not take the jobs.
     """
-    jobs = Jobs()
+    jobs = Jobs(Queue(on_number=on_number))
     job_class: Any = submitit_slurm.SlurmJob
     before, plain = job_class.watcher, job_class.results
     job_class.watcher = jobs.queue

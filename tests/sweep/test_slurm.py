@@ -131,6 +131,14 @@ class TestQueue:
         """By the number that all their jobs share."""
         assert told.queue("12", "12_0", "12_1", "9").numbers() == ["9", "12"]
 
+    def test_an_array_is_told_once(self, told):
+        """For the user, who may want to look at it."""
+        numbers = []
+        queue = slurm.Queue(told.ask, lambda: 0.0, numbers.append)
+        for job in ("12", "12_0", "12_1", "13"):
+            queue.register_job(job)
+        assert numbers == ["12", "13"]
+
 
 class TestWatched:
     def test_submitit_is_left_as_it_was(self):
