@@ -6,9 +6,7 @@ command line -> check every run -> Hydra starts a job per run -> job: RunSpec ->
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -16,14 +14,16 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from src.paths import share_root
-from src.spec import RunSpec
 from src.sweep import command_line
 
 
 @hydra.main(version_base="1.3", config_path=str(share_root() / "conf"), config_name="config")
-def run_job(config: DictConfig) -> float:
-    """Turn one composed configuration into one row; return the objective for the sweeper."""
-    from src.sweep import isolate, job, resume  # noqa: PLC0415  # only where something is measured
+def run_job(config: DictConfig) -> float | None:
+    """Turn one composed configuration into one row; return the objective for the sweeper.
+
+    None is no number: a sweeper that looks for the best takes such a run as failed.
+    """
+    from src.sweep import isolate, job, resume, study, worker  # noqa: PLC0415  # only where something is measured
 
     hydra_config = HydraConfig.get()
     multirun = hydra_config.mode == RunMode.MULTIRUN
@@ -32,25 +32,21 @@ def run_job(config: DictConfig) -> float:
     number = hydra_config.job.num if multirun else 0
     earlier = resume.earlier(spec, number)
     if earlier is not None and earlier.good:
-        return _objective(earlier.numbers, spec)
+        return study.objective(earlier.told, spec)
     measured = job.Job(
         spec=spec,
         number=number,
         overrides=tuple(hydra_config.overrides.task),
         log=Path(hydra_config.runtime.output_dir) / "run.log",
     )
+    worker.prepare()
     try:
         row = job.run(measured, earlier)
     except OSError as error:
         told = f"the row of run {measured.number} could not be written: {error}"
         print(told, file=sys.stderr)  # noqa: T201  # now: Hydra tells the first one, at the very end
         raise command_line.JobError(told) from None
-    return _objective(row, spec)
-
-
-def _objective(row: Mapping[str, Any], spec: RunSpec) -> float:
-    value = row.get(spec.objective)
-    return float("nan") if value is None else float(value)
+    return study.objective(row, spec)
 
 
 def entry() -> None:

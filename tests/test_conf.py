@@ -25,9 +25,11 @@ CONF = paths.share_root() / "conf"
 CHOICES = [
     (group.name, file.stem)
     for group in sorted(CONF.iterdir())
-    if group.is_dir() and group.name != "hydra"
+    if group.is_dir() and group.name not in ("hydra", "local")
     for file in sorted(group.glob("*.yaml"))
 ]
+PLUGINS = (("launcher", "slurm"), ("sweeper/sampler", "tpe_seeded"))
+"""What of `conf/hydra` is chosen as `hydra/GROUP=NAME`; tests/sweep/test_extras.py composes them."""
 MODULES = ("tiny_cnn", "tiny_transformer")
 STACKS = ("large", "medium", "small", "tiny", "tutorial")
 PRESETS = sorted(file.stem for file in (paths.share_root() / "experiments").glob("*.yaml"))
@@ -65,7 +67,9 @@ class TestConf:
         """Every YAML file is one that a test here composes."""
         known = {CONF / group / f"{name}.yaml" for group, name in CHOICES}
         known |= {CONF / "config.yaml", CONF / "hydra" / "stepsweep.yaml"}
-        assert {p for p in CONF.rglob("*") if p.is_file()} == known
+        known |= {CONF / "hydra" / group / f"{name}.yaml" for group, name in PLUGINS}
+        found = {p for p in CONF.rglob("*") if p.is_file() and CONF / "local" not in p.parents}
+        assert found == known
 
     @pytest.mark.parametrize(("group", "name"), CHOICES)
     def test_every_choice_composes_and_bears_its_name(self, group, name):

@@ -12,7 +12,7 @@ import json
 import math
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import IntervalSweep, Override, QuotedString
 from hydra.errors import CompactHydraException, HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -34,13 +34,25 @@ from src.optimizers import OPTIMIZERS
 from src.rules import SpecError
 from src.schedulers import SCHEDULERS
 from src.spec import CompileSpec, MeasureSpec, RunSpec, from_config
+from src.sweep import extras
 from src.workloads import WORKLOADS
+
+_SEARCH = "hydra/sweeper=optuna"
 
 PRESETS = "experiments"
 """Config group of the presets, and their folder."""
 
 
-GROUPS = ("workload", "model", "optimizer", "scheduler", "compile", "measure", PRESETS)
+SITE = "local"
+"""Config group of a site's own settings, in `conf/local/`, which git ignores."""
+
+GROUPS = ("workload", "model", "optimizer", "scheduler", "compile", "measure", PRESETS, SITE)
+
+OPTUNA = ".OptunaSweeper"
+"""End of the class of the sweeper that looks for the best run."""
+
+MOST_CHECKED = 500
+"""Points of a search space that are checked before its first run; a check takes some ms."""
 
 MOST_RUNS = 100_000
 """Runs in a sweep; more are taken for a slip of the pen."""
@@ -73,8 +85,19 @@ class Plan:
     resume: str | None = None
     """Name of the sweep that is taken up again, or `latest`; None for a new one."""
     resume_mixed: bool = False
-    local: bool = True
-    """Whether the runs will be on this machine."""
+    launcher: str = ".BasicLauncher"
+    """Class that starts the jobs."""
+    sweeper: str = ".BasicSweeper"
+    """Class that chooses the runs."""
+    trials: int | None = None
+    """Runs at most of a sweeper that chooses them one by one."""
+    objective: str = ""
+    """Column that such a sweeper optimizes."""
+
+    @property
+    def local(self) -> bool:
+        """Whether the runs will be on this machine."""
+        return self.launcher.rpartition(".")[2] in ("BasicLauncher", "JoblibLauncher")
 
     @property
     def named(self) -> bool:
@@ -89,6 +112,20 @@ def new_sweep_id() -> str:
     The random part keeps apart sweeps that start in the same second on any number of hosts.
     """
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+
+
+def job_minutes(run_seconds: float) -> int:
+    """Return the time limit in minutes of a cluster's job whose run is ended after `run_seconds`.
+
+    Ten minutes more: for Python, torch, the probe of the compiler, and the warning two minutes before the
+    end that submitit asks for.
+    """
+    return math.ceil(run_seconds / 60) + 10
+
+
+def best_direction(objective: str) -> str:
+    """Return in which direction a sweeper that looks for the best run goes."""
+    return "maximize" if objective == "speedup" else "minimize"
 
 
 def register() -> None:
@@ -116,6 +153,8 @@ def register() -> None:
     OmegaConf.register_new_resolver(
         "default_output_dir", lambda: str(paths.output_dir()), use_cache=True, replace=True
     )
+    OmegaConf.register_new_resolver("job_minutes", job_minutes, replace=True)
+    OmegaConf.register_new_resolver("best_direction", best_direction, replace=True)
     OmegaConf.register_new_resolver("share_root_url", lambda: paths.share_root().as_uri(), replace=True)
 
 
@@ -141,6 +180,7 @@ def check(arguments: list[str]) -> Plan | None:
     Raises:
         UsageError: the command line is wrong.
     """
+    extras.register()
     if any(a.partition("=")[0] in _INFORMATION for a in arguments):
         return None
     try:
@@ -195,15 +235,29 @@ def _check(arguments: list[str], *, multirun: bool) -> Plan:
         sweeper = full.hydra.sweeper
         if sweeper is None:
             raise UsageError("hydra.sweeper must not be null")
+        if full.hydra.launcher is None:
+            raise UsageError("hydra.launcher must not be null")
+        launcher = full.hydra.launcher._target_
         if sweeper.get("params") and not multirun:
             name = full.hydra.runtime.choices.get(PRESETS)
             told = f"{PRESETS}={name} is a sweep" if name else "hydra.sweeper.params makes this a sweep"
             raise UsageError(f"{told}: add -m to run it")
-        local = _is_local(full.hydra.launcher) or not multirun
-        if not sweeper._target_.endswith(".BasicSweeper"):
-            return _plan([from_config(_without_hydra(full))], parsed, known=False, local=local)
-        specs = list(_specs(_axes(parsed, sweeper.get("params") or {})))
-    return _plan(specs, parsed, known=True, local=local)
+        params = sweeper.get("params") or {}
+        known = sweeper._target_.endswith(".BasicSweeper")
+        if known:
+            specs = list(_specs(_axes(parsed, params)))
+        elif sweeper._target_.endswith(OPTUNA):
+            specs = [s for axes in _corners(_axes(parsed, params, search=True)) for s in _specs(axes)]
+        else:
+            specs = [from_config(_without_hydra(full))]
+    return replace(
+        _plan(specs, parsed, known=known),
+        # Without -m Hydra asks no launcher.
+        **({"launcher": launcher} if multirun else {}),
+        sweeper=sweeper._target_,
+        trials=None if known else sweeper.get("n_trials"),
+        objective=specs[0].objective,
+    )
 
 
 def _parse(arguments: list[str]) -> list[Override]:
@@ -216,7 +270,7 @@ def _compose(overrides: list[str]) -> DictConfig:
         return compose("config", overrides, return_hydra_config=True)
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         # Hydra raises a bare ValueError for a group that is set to null.
-        raise UsageError(_in_two_lines(error)) from None
+        raise UsageError(extras.wanted_for(str(error)) or _in_two_lines(error)) from None
     except OSError as error:  # such as a choice whose name is too long for one of a file
         told = f"a configuration file cannot be read: {error.strerror}"
         raise UsageError(f"{told}: {_shortened(error)}") from None
@@ -225,16 +279,12 @@ def _compose(overrides: list[str]) -> DictConfig:
         raise UsageError(f"Hydra cannot compose {' '.join(overrides)}: {_in_two_lines(error)}") from None
 
 
-def _is_local(launcher: DictConfig | None) -> bool:
-    return launcher is None or launcher._target_.rpartition(".")[2] in ("BasicLauncher", "JoblibLauncher")
-
-
 def _shortened(error: OSError) -> str:
     name = str(error.filename)
     return name if len(name) <= 120 else f"{name[:80]}...{name[-30:]}"
 
 
-def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool, local: bool) -> Plan:
+def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool) -> Plan:
     first = specs[0]
     named = ("optimizer", "scheduler", "workload")
     names = {group: {str(getattr(s, group).name) for s in specs} for group in named}
@@ -256,7 +306,6 @@ def _plan(specs: list[RunSpec], parsed: list[Override], *, known: bool, local: b
         keep_cache=any(s.compile.keep_cache for s in specs),
         resume=first.resume,
         resume_mixed=first.resume_mixed,
-        local=local,
     )
 
 
@@ -295,14 +344,27 @@ def _for_check(override: Override, value: str | None = None) -> str:
     return line if left_alone or line.startswith(("+", "~")) else f"++{line}"
 
 
-def _axes(parsed: list[Override], params: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the overrides of each key as Hydra's BasicSweeper does: the last word on a key wins."""
+def _axes(parsed: list[Override], params: Mapping[str, str], *, search: bool = False) -> dict[str, list[str]]:
+    """Return the overrides of each key as Hydra's BasicSweeper does: the last word on a key wins.
+
+    Args:
+        parsed: of the command line.
+        params: of a preset.
+        search: for Optuna: of an interval both ends are returned, and values must be plain.
+    """
     from_preset = _parse([f"{k}={v}" for k, v in params.items()])
     axes: dict[str, list[str]] = {}
     for override in [*from_preset, *parsed]:
         if override.is_sweep_override() and not override.is_discrete_sweep():
-            raise UsageError(f"{override.input_line} needs a sweeper that chooses values, such as Optuna's")
-        if override.is_discrete_sweep():
+            if not search:
+                told = f"such as Optuna's: add {_SEARCH}"
+                raise UsageError(f"{override.input_line} needs a sweeper that chooses values, {told}")
+            interval = override.value()
+            assert isinstance(interval, IntervalSweep)  # noqa: S101  # the one kind that is left
+            values = [_for_check(override, str(end)) for end in (interval.start, interval.end)]
+        elif override.is_discrete_sweep():
+            if search:
+                _check_plain(override)
             some = itertools.islice(override.sweep_string_iterator(), MOST_RUNS + 1)
             values = [_for_check(override, value) for value in some]
         else:
@@ -311,9 +373,28 @@ def _axes(parsed: list[Override], params: Mapping[str, str]) -> dict[str, list[s
     for name, values in axes.items():
         if not values:
             raise UsageError(f"{name} has no value to sweep over")
+    if search:
+        return axes
     if math.prod(len(values) for values in axes.values()) > MOST_RUNS:
         raise UsageError(f"a sweep must have at most {MOST_RUNS:,} runs: it would have more")
     return axes
+
+
+def _check_plain(override: Override) -> None:
+    """Check that Optuna can tell the values of a choice apart."""
+    for value in override.sweep_iterator():
+        if not isinstance(value, str | int | float | bool | QuotedString | None):
+            raise UsageError(f"{override.input_line}: Optuna takes plain values, no lists or dictionaries")
+
+
+def _corners(axes: dict[str, list[str]]) -> Iterator[dict[str, list[str]]]:
+    """Yield what is checked of a search space: all of a small one, else each value beside others' first."""
+    if math.prod(len(values) for values in axes.values()) <= MOST_CHECKED:
+        yield axes
+        return
+    first = {name: values[:1] for name, values in axes.items()}
+    for name, values in axes.items():
+        yield first | {name: values if len(values) <= MOST_CHECKED else [values[0], values[-1]]}
 
 
 def _specs(axes: Mapping[str, list[str]]) -> Iterator[RunSpec]:

@@ -98,6 +98,23 @@ def _attempt(job: Job) -> tuple[dict[str, Any], bool]:
     return row, interrupted
 
 
+def write_lost(job: Job, status: str, reason: str, error: str | None) -> None:
+    """Write the row of a run whose own process, and the one that started it, are gone.
+
+    In a sweep that was taken up again it replaces that of an earlier attempt, unless that is good.
+
+    Raises:
+        OSError: the row could not be written.
+    """
+    earlier = resume.earlier(job.spec, job.number)
+    if earlier is not None and earlier.good:
+        return
+    attempts, ends = (0, ()) if earlier is None else (earlier.attempts, earlier.ends)
+    told = {"status": status, "reason": reason, "error": error or _tail(job.log)}
+    row = _identity(job) | told | {"attempts": attempts + 1, "earlier_ends": list(ends)}
+    store.write(Path(job.spec.output_dir), row, None if earlier is None else earlier.file)
+
+
 def _identity(job: Job) -> dict[str, Any]:
     spec = job.spec
     return {

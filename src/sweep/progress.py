@@ -44,7 +44,7 @@ class Progress:
         Those that a resumed sweep replaces are shown when they have been.
         """
         self._folder = store.sweep_dir(plan.output_dir, plan.sweep_id)
-        self._total = len(plan.specs) or None
+        self._total = len(plan.specs) or plan.trials
         self._fixed = set(plan.fixed)
         self._console = console
         self._seen: set[Path] = set(store.row_files(self._folder)) if self._folder.exists() else set()

@@ -22,7 +22,7 @@ LATEST = "latest"
 
 _NOTE = ".resume.json"
 _COLUMNS = (
-    *("run_key", "job", "started_at", "status", "reason", "attempts", "earlier_ends"),
+    *("run_key", "job", "started_at", "status", "verdict", "reason", "attempts", "earlier_ends"),
     *OBJECTIVES,
     *surroundings.FACTS,
 )
@@ -36,8 +36,8 @@ class Earlier:
     attempts: int
     ends: tuple[str, ...]
     """Status and reason of each attempt so far, as far as they did not end well."""
-    numbers: Mapping[str, float | None]
-    """The columns that a sweeper may ask for."""
+    told: Mapping[str, Any]
+    """The columns by which `study.objective` judges a run."""
     file: str | None
     """Name of the file whose row a further attempt replaces; None where the row stays."""
 
@@ -195,7 +195,7 @@ def _earlier(folder: Path, row: Mapping[str, Any], alone: Mapping[str, Sequence[
         status=row["status"],
         attempts=row["attempts"] or 1,
         ends=ends if good else (*ends, end(row)),
-        numbers={name: row[name] for name in OBJECTIVES},
+        told={name: row[name] for name in ("status", "verdict", *OBJECTIVES)},
         file=None if good else _file_of(folder, row, alone),
     )
 

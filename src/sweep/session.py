@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from src import store
-from src.sweep import caches, claim, command_line, isolate, resume
+from src.sweep import caches, claim, command_line, isolate, launching, resume, study
 from src.sweep.command_line import Plan, UsageError
 from src.sweep.progress import Progress, tell
 from src.sweep.resume import Resumed
@@ -57,8 +57,14 @@ def _run(plan: Plan, resumed: Resumed | None, hydra_main: Callable[[], Any]) -> 
     console = Console()
     code = ALL_WELL
     try:
-        with Progress(plan, console, resumed):
+        with Progress(plan, console, resumed), launching.prepared(plan, console), study.studied(plan):
             hydra_main()
+    except launching.LaunchError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201  # as of a command line that is wrong
+        return USAGE
+    except launching.LauncherDiedError as error:
+        code = NOT_ALL_WELL
+        tell(console, f"error: {error}")
     except KeyboardInterrupt:
         code = INTERRUPTED
         tell(console, "interrupted: no further run is started")
@@ -86,6 +92,8 @@ def _end(plan: Plan, console: Console) -> int:
         tell(console, f"{bad.label}: {bad.status}: {bad.reason}")
     for path, why in report.unreadable.items():
         tell(console, f"{path}: {why}")
+    if (best := study.best(plan)) is not None:
+        tell(console, best)
     missing = len(plan.specs) - report.rows if plan.resume is None else resume.missing(plan)
     if missing > 0:
         tell(console, f"{missing} of {len(plan.specs)} runs left no row")

@@ -367,7 +367,7 @@ class TestExpansion:
 
     def test_a_sweeper_that_chooses_values_has_no_known_runs(self, conf):
         """With Optuna's sweeper the number of runs is its own business; the fixed part is checked."""
-        (conf / "hydra" / "sweeper").mkdir()
+        (conf / "hydra" / "sweeper").mkdir(exist_ok=True)
         (conf / "hydra" / "sweeper" / "other.yaml").write_text("_target_: somewhere.OtherSweeper\n")
         arguments = ["-m", "hydra/sweeper=other", "optimizer.lr=interval(0.1,1)"]
         assert check([*arguments, "sweep_id=mine"]).specs == ()

@@ -50,7 +50,7 @@ class TestPrepare:
         assert (resumed.good, resumed.again) == (2, {files[2]})
         first, second, third, fourth = (told(plan, spec, n) for n, spec in enumerate(SPECS))
         assert [first.good, second.good, third.good, fourth] == [True, True, False, None]
-        assert first.numbers["compiled_us"] == 12.5
+        assert first.told["compiled_us"] == 12.5
         assert (third.file, third.attempts) == (files[2].name, 3)
         assert third.ends == ("timed_out: late", "crashed: killed")
 
@@ -80,7 +80,7 @@ class TestPrepare:
         """Its jobs have other numbers every time."""
         write(plan, bad("failed", "no", run_key=KEYS[1], job=5), row(run_key=KEYS[1], job=6, speedup=2.0))
         resume.prepare(replace(plan, specs=()))
-        assert told(plan, SPECS[1], 77).numbers["speedup"] == 2.0
+        assert told(plan, SPECS[1], 77).told["speedup"] == 2.0
         assert told(plan, SPECS[0], 5) is None
 
     def test_a_bad_row_among_others_in_a_file_cannot_be_replaced(self, plan):
