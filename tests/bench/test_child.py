@@ -859,7 +859,7 @@ class TestAgain:
         """All facts are those of the first process."""
         run = measured_again()
         assert tuple(run.stages) == self.STAGES
-        assert set(run.kinds) == {"stage", "times", "warm"}
+        assert set(run.kinds) == {"stage", "lease", "times", "warm"}
         (times,), (warm,) = run.times, run.warm
         assert times.timing.rounds == 6
         assert len(times.before_compile_us) == 8
@@ -954,7 +954,7 @@ class TestCompileAgain:
         eager, compiled = kept(monkeypatch, "eager"), kept(monkeypatch, "compiled")
         run = self.reported()
         assert (run.stages, run.warm) == (["prepare", "compile"], [1.0])
-        assert set(run.kinds) == {"stage", "warm"}
+        assert set(run.kinds) == {"stage", "lease", "warm"}
         assert [arm.steps_taken for arm in compiled] == [1]
         assert eager == []
         assert any(c.has_graph for c in torch_private.drain())
