@@ -11,6 +11,9 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
   `cudagraph_skip_reason` is None or text, also when `inductor.cudagraph_skips` counts (on a CPU).
 * `torch._dynamo.utils.counters`: nested counters; `graph_break[reason]`,
   `inductor.cudagraph_skips`, `aot_autograd.autograd_cache_hit|miss|bypass`.
+* `torch._dynamo.utils.graph_break_reasons`: list of `GraphCompileReason`, one for each graph that ended in a
+  break. Breaks at a branch on a tensor's value (`if x.mean() > 0`) are there alone, and not in `counters`;
+  their `reason` begins with `generic_jump` (torch/_dynamo/symbolic_convert.py).
 * `torch._functorch.config.enable_autograd_cache`: bool, False with TORCHINDUCTOR_AUTOGRAD_CACHE=0.
 * `torch._inductor.graph.GraphLowering.save_output_code`: None, or a function that receives the
   Python source of every graph's wrapper, generated or found in the cache; its kernels are the
@@ -75,6 +78,13 @@ OPTIMIZER_STEP = "Optimizer.step#"
 """Start of the name of a profiled eager step."""
 
 
+_BRANCH = "generic_jump"
+"""Start of the reason of a graph that ended at a branch on a tensor's value."""
+
+BRANCH = "Data-dependent branching"
+"""What torch calls such a graph break elsewhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compilation:
     """One attempt of Dynamo to compile one frame."""
@@ -128,6 +138,7 @@ def clear() -> None:
     """Forget all compilations and counts so far."""
     dynamo_utils.clear_compilation_metrics()
     dynamo_utils.counters.clear()
+    dynamo_utils.graph_break_reasons.clear()
 
 
 def drain() -> list[Compilation]:
@@ -161,6 +172,9 @@ def counts() -> Counts:
     for reason, number in counters["graph_break"].items():
         first = str(reason).splitlines()[0]
         breaks[first] = breaks.get(first, 0) + number
+    branches = sum(one.reason.startswith(_BRANCH) for one in dynamo_utils.graph_break_reasons)
+    if branches:
+        breaks[BRANCH] = breaks.get(BRANCH, 0) + branches
     return Counts(
         graph_breaks=breaks,
         cudagraph_skips=counters["inductor"]["cudagraph_skips"],

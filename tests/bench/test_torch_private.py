@@ -48,6 +48,28 @@ def broken(x):
     return x * 2
 
 
+def branching(x):
+    """Return a sum or a product, whichever the values call for."""
+    x = x + 1
+    if x.mean() > 0:
+        x = x * 2
+    return x - 1
+
+
+def calling(x):
+    """Return the sum of that, which another function makes."""
+    return branching(x + 1).sum()
+
+
+def looping(x):
+    """Return a product with a graph break in a loop."""
+    x = x + 1
+    for _ in range(2):
+        torch._dynamo.graph_break()
+        x = x * 2
+    return x
+
+
 def compiled(function, backend="eager", **arguments):
     """Return `function` compiled."""
     return torch.compile(function, backend=backend, **arguments)
@@ -214,6 +236,19 @@ class TestCounts:
         assert list(breaks.values()) == [1]
         assert "graph_break()" in next(iter(breaks))
         assert len(next(iter(breaks)).splitlines()) == 1
+
+    @pytest.mark.parametrize(("function", "number"), [(branching, 1), (calling, 2)])
+    def test_a_branch_on_the_values_of_a_tensor_is_a_graph_break(self, function, number):
+        """torch leaves it out of its counters; called by another function, it breaks that one's graph too."""
+        compiled(function)(torch.ones(3))
+        assert torch_private.counts().graph_breaks == {torch_private.BRANCH: number}
+
+    def test_a_break_in_a_loop_costs_the_whole_frame(self):
+        """It is no graph break: there is no graph to break."""
+        compiled(looping)(torch.ones(3))
+        assert torch_private.counts().graph_breaks == {}
+        (only,) = torch_private.drain()
+        assert only.failure == "Unsupported: Call to `torch._dynamo.graph_break()`"
 
     def test_nothing_compiled_is_nothing_counted(self):
         """Counters that torch never touched are zero."""
