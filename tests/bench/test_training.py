@@ -161,6 +161,11 @@ class TestStep:
         assert {p.dtype for p in built.parameters} == {torch.float32}
         assert (built.training.scaler is not None) == (amp == "fp16")
 
+    def test_the_loss_of_a_model_in_bfloat16_is_in_bfloat16(self):
+        """Nothing is widened unasked; mixed precision is what does."""
+        loss = workload.build(small("tiny_cnn", "model.dtype=bfloat16"), CPU).step()
+        assert loss.dtype == torch.bfloat16
+
     def test_channels_last_is_the_format_of_weights_and_images(self):
         """Both; the values are those of the usual format."""
         built = workload.build(small("tiny_cnn", "workload.channels_last=true"), CPU)
