@@ -7,7 +7,9 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
   compile a frame, newest 64 only, so it must be drained every step. `compile_id` is
   `<frame>/<attempt>`; `graph_op_count` None or 0 for a frame without operations; `fail_type` is
   "Unsupported" for the attempt that the recompile limit refused, whose `co_name` is None; records
-  of `is_runtime` True are not compilations. Fields were added from 2.9 to 2.13, none removed.
+  of `is_runtime` True are not compilations. A graph with a backward has a second record of the same id for it,
+  with `is_forward` False, when `backward` first wants it: of its fields only
+  `backward_cumulative_compile_time_us` counts here. Fields were added from 2.9 to 2.13, none removed.
   `cudagraph_skip_reason` is None or text, also when `inductor.cudagraph_skips` counts (on a CPU).
 * `torch._dynamo.utils.counters`: nested counters; `graph_break[reason]`,
   `inductor.cudagraph_skips`, `aot_autograd.autograd_cache_hit|miss|bypass`.
@@ -105,6 +107,8 @@ class Compilation:
     """Compile time of the frame by torch's own count, in s."""
     cudagraph_skip: str | None = None
     """Why torch made no CUDA graph of it, where it says so."""
+    backward: bool = False
+    """Whether it is the backward of a graph, compiled on its own when it is first called for."""
 
     @property
     def id(self) -> str:
@@ -150,7 +154,7 @@ def drain() -> list[Compilation]:
 
 def _compilation(record: dynamo_utils.CompilationMetrics) -> Compilation:
     frame, _, attempt = str(record.compile_id).rpartition("/")
-    failure = None
+    failure, backward = None, record.is_forward is False
     if record.fail_type is not None:
         failure = f"{record.fail_type}: {record.fail_reason or ''}".splitlines()[0]
     return Compilation(
@@ -160,9 +164,14 @@ def _compilation(record: dynamo_utils.CompilationMetrics) -> Compilation:
         operations=record.graph_op_count or 0,
         failure=failure,
         guard=record.recompile_reason,
-        seconds=record.entire_frame_compile_time_s or 0.0,
+        seconds=record.entire_frame_compile_time_s or (_backward_seconds(record) if backward else 0.0),
         cudagraph_skip=record.cudagraph_skip_reason,
+        backward=backward,
     )
+
+
+def _backward_seconds(record: dynamo_utils.CompilationMetrics) -> float:
+    return (record.backward_cumulative_compile_time_us or 0) / 1e6
 
 
 def counts() -> Counts:

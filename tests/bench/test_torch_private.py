@@ -31,6 +31,8 @@ FIELDS = {
     "entire_frame_compile_time_s",
     "is_runtime",
     "cudagraph_skip_reason",
+    "is_forward",
+    "backward_cumulative_compile_time_us",
 }
 
 needs_cxx = pytest.mark.usefixtures("cxx_compiler")
@@ -180,6 +182,18 @@ class TestDrain:
         assert refused.hit_limit
         assert refused.failure.startswith("Unsupported: ")
         assert (refused.function, refused.operations, refused.attempt) == (None, 0, 2)
+
+    @needs_cxx
+    def test_the_backward_of_a_graph_is_a_record_of_its_own(self, cold_cache):
+        """Of the same id, without operations; it takes its time when `backward` is first called."""
+        parameter = torch.ones(3, requires_grad=True)
+        loss = compiled(lambda p: (p * p).sum(), "inductor")(parameter)
+        (forward,) = torch_private.drain()
+        loss.backward()
+        (backward,) = torch_private.drain()
+        assert (forward.backward, backward.backward, backward.id) == (False, True, forward.id)
+        assert (forward.has_graph, backward.has_graph, backward.failure) == (True, False, None)
+        assert backward.seconds > 0
 
     def test_torch_stops_at_eight_graphs_a_frame(self):
         """The default that decides from which value of a learning rate on a step runs eager."""
