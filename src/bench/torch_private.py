@@ -14,8 +14,9 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
 * `torch._dynamo.utils.counters`: nested counters; `graph_break[reason]`,
   `inductor.cudagraph_skips`, `aot_autograd.autograd_cache_hit|miss|bypass`.
 * `torch._dynamo.utils.graph_break_reasons`: list of `GraphCompileReason`, one for each graph that ended in a
-  break. Breaks at a branch on a tensor's value (`if x.mean() > 0`) are there alone, and not in `counters`;
-  their `reason` begins with `generic_jump` (torch/_dynamo/symbolic_convert.py).
+  break. Three kinds are there alone and not in `counters`, with a `reason` that begins with `generic_jump` (a
+  branch on a tensor's value, `if x.mean() > 0`), `step_unsupported` (a break after which torch cannot go on, as
+  in a `try`) and, from Python 3.12 on, `comprehension_graph_break` (torch/_dynamo/symbolic_convert.py).
 * `torch._functorch.config.enable_autograd_cache`: bool, False with TORCHINDUCTOR_AUTOGRAD_CACHE=0.
 * `torch._inductor.graph.GraphLowering.save_output_code`: None, or a function that receives the
   Python source of every graph's wrapper, generated or found in the cache; its kernels are the
@@ -80,11 +81,13 @@ OPTIMIZER_STEP = "Optimizer.step#"
 """Start of the name of a profiled eager step."""
 
 
-_BRANCH = "generic_jump"
-"""Start of the reason of a graph that ended at a branch on a tensor's value."""
-
-BRANCH = "Data-dependent branching"
-"""What torch calls such a graph break elsewhere."""
+UNCOUNTED = {
+    "generic_jump": "Data-dependent branching",
+    "step_unsupported": "Encountered graph break that we cannot resume from",
+    "comprehension_graph_break": "Graph break in a comprehension",
+}
+"""Graph breaks that torch leaves out of its counters: how the reason of their graph begins, and what to call
+them, in torch's own words where it has some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +184,10 @@ def counts() -> Counts:
     for reason, number in counters["graph_break"].items():
         first = str(reason).splitlines()[0]
         breaks[first] = breaks.get(first, 0) + number
-    branches = sum(one.reason.startswith(_BRANCH) for one in dynamo_utils.graph_break_reasons)
-    if branches:
-        breaks[BRANCH] = breaks.get(BRANCH, 0) + branches
+    for one in dynamo_utils.graph_break_reasons:
+        for start, name in UNCOUNTED.items():
+            if one.reason.startswith(start):
+                breaks[name] = breaks.get(name, 0) + 1
     return Counts(
         graph_breaks=breaks,
         cudagraph_skips=counters["inductor"]["cudagraph_skips"],

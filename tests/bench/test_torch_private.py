@@ -63,6 +63,23 @@ def calling(x):
     return branching(x + 1).sum()
 
 
+def trying(x):
+    """Return a product with a graph break after which torch leaves the rest to Python."""
+    x = x + 1
+    x = x * 2
+    try:
+        torch._dynamo.graph_break()
+    except ValueError:
+        pass
+    return x - 1
+
+
+def comprehending(x):
+    """Return a product with a graph break in a comprehension, which Python 3.12 has no function for."""
+    x = x + 1
+    return [x * 2 for _ in range(2) if torch._dynamo.graph_break() is None]
+
+
 def looping(x):
     """Return a product with a graph break in a loop."""
     x = x + 1
@@ -251,11 +268,23 @@ class TestCounts:
         assert "graph_break()" in next(iter(breaks))
         assert len(next(iter(breaks)).splitlines()) == 1
 
-    @pytest.mark.parametrize(("function", "number"), [(branching, 1), (calling, 2)])
-    def test_a_branch_on_the_values_of_a_tensor_is_a_graph_break(self, function, number):
-        """torch leaves it out of its counters; called by another function, it breaks that one's graph too."""
+    @pytest.mark.parametrize(
+        ("function", "reason", "number"),
+        [
+            (branching, "generic_jump", 1),
+            (calling, "generic_jump", 2),
+            (trying, "step_unsupported", 1),
+            pytest.param(
+                *(comprehending, "comprehension_graph_break", 1),
+                marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="a function of its own"),
+            ),
+        ],
+    )
+    def test_breaks_that_torch_does_not_count_are_counted(self, function, reason, number):
+        """Where one function calls another, the break of that one breaks the graph of both."""
         compiled(function)(torch.ones(3))
-        assert torch_private.counts().graph_breaks == {torch_private.BRANCH: number}
+        assert torch_private.counts().graph_breaks == {torch_private.UNCOUNTED[reason]: number}
+        assert not any(dynamo_utils.counters["graph_break"].values()) or function is calling
 
     def test_a_break_in_a_loop_costs_the_whole_frame(self):
         """It is no graph break: there is no graph to break."""
