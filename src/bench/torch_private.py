@@ -7,16 +7,16 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
   compile a frame, newest 64 only, so it must be drained every step. `compile_id` is
   `<frame>/<attempt>`; `graph_op_count` None or 0 for a frame without operations; `fail_type` is
   "Unsupported" for the attempt that the recompile limit refused, whose `co_name` is None; records
-  of `is_runtime` True are not compilations. A graph with a backward has a second record of the same id for it,
-  with `is_forward` False, when `backward` first wants it: of its fields only
+  of `is_runtime` True are not compilations. A graph with a backward has a second record of the same id,
+  with `is_forward` False, from when `backward` first wants it: of its fields only
   `backward_cumulative_compile_time_us` counts here. Fields were added from 2.9 to 2.13, none removed.
   `cudagraph_skip_reason` is None or text, also when `inductor.cudagraph_skips` counts (on a CPU).
 * `torch._dynamo.utils.counters`: nested counters; `graph_break[reason]`,
   `inductor.cudagraph_skips`, `aot_autograd.autograd_cache_hit|miss|bypass`.
 * `torch._dynamo.utils.graph_break_reasons`: list of `GraphCompileReason`, one for each graph that ended in a
   break. Three kinds are there alone and not in `counters`, with a `reason` that begins with `generic_jump` (a
-  branch on a tensor's value, `if x.mean() > 0`), `step_unsupported` (a break after which torch cannot go on, as
-  in a `try`) and, from Python 3.12 on, `comprehension_graph_break` (torch/_dynamo/symbolic_convert.py).
+  branch on a tensor's value, `if x.mean() > 0`), `step_unsupported` (a break after which torch cannot go on,
+  as in a `try`) and, from Python 3.12 on, `comprehension_graph_break` (torch/_dynamo/symbolic_convert.py).
 * `torch._functorch.config.enable_autograd_cache`: bool, False with TORCHINDUCTOR_AUTOGRAD_CACHE=0.
 * `torch._inductor.graph.GraphLowering.save_output_code`: None, or a function that receives the
   Python source of every graph's wrapper, generated or found in the cache; its kernels are the
