@@ -323,6 +323,17 @@ class TestTargets:
         assert row["parity_tolerance"] == {"bf16": 0.05, "fp16": 0.02}[amp]
         assert row["parity_eager_error"] > 1e-3
 
+    def test_a_gradient_scaler_is_outside_of_a_whole_step_s_graphs(self):
+        """torch does not trace it; without it the same step has nothing there."""
+        scaled, plain = (
+            trained("tiny_transformer", "aot_eager", "step", f"workload.amp={amp}")
+            for amp in ("fp16", "bf16")
+        )
+        assert [row["graphs"] for row in (scaled, plain)] == [2, 2]
+        assert [row["parity"] for row in (scaled, plain)] == ["passed", "passed"]
+        assert (scaled["compiled_path"], scaled["eager_ops"] > 0) == ("partly", True)
+        assert (plain["compiled_path"], plain["eager_ops"]) == ("compiled", 0)
+
     def test_fullgraph_holds_for_the_model_alone(self):
         """It has no graph break; the optimizer's step has one that a known rule speaks of."""
         assert trained("tiny_cnn", "aot_eager", "model", "compile.fullgraph=true")["graphs"] == 1
