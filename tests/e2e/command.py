@@ -27,13 +27,20 @@ class Command:
     """A command line that was started in a session of its own."""
 
     def __init__(
-        self, folder, *arguments, output_dir=None, program=None, faults=False, python_path=str(ROOT)
+        self,
+        folder,
+        *arguments,
+        output_dir=None,
+        program=None,
+        faults=False,
+        python_path=str(ROOT),
+        environment=None,
     ):
         """Start it in `folder`; with `faults` SGD misbehaves for some learning rates."""
         self.output_dir = output_dir or folder / "out"
         self.mark = f"STEPSWEEP_TEST_{secrets.token_hex(8)}"
         path = f"{FAULTS}:{ROOT}" if faults else python_path
-        environment = os.environ | {"COLUMNS": "100", self.mark: "1"}
+        environment = os.environ | {"COLUMNS": "100", self.mark: "1"} | (environment or {})
         environment.pop("PYTHONPATH", None)
         self.process = subprocess.Popen(
             [*(program or (sys.executable, "-m", "src.run")), *arguments, f"output_dir='{self.output_dir}'"],
