@@ -31,7 +31,10 @@ _IDLE = 0.1
 """CPUs that they may use and count as idle."""
 
 _STEERING = ("TORCH", "PYTORCH_", "TRITON_", "OMP_", "MKL_", "KMP_", "CUDA_", "CXX", "GOMP_")
-_OUR_OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK")
+_OUR_OWN = (
+    *("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK"),
+    "TORCH_LOGS_OUT",  # of compile.logs, another file in each run
+)
 
 _SAVING_GOVERNORS = ("powersave", "conservative", "ondemand", "userspace")
 """Governors of cpufreq that hold the frequency down, raise it late, or leave it to another program

@@ -7,10 +7,16 @@ Checked by running on torch 2.13.0 (CPU) and 2.11.0 (CUDA), by reading the sourc
   compile a frame, newest 64 only, so it must be drained every step. `compile_id` is
   `<frame>/<attempt>`; `graph_op_count` None or 0 for a frame without operations; `fail_type` is
   "Unsupported" for the attempt that the recompile limit refused, whose `co_name` is None; records
-  of `is_runtime` True are not compilations. Fields were added from 2.9 to 2.13, none removed.
+  of `is_runtime` True are not compilations. A graph with a backward has a second record of the same id,
+  with `is_forward` False, from when `backward` first wants it: of its fields only
+  `backward_cumulative_compile_time_us` counts here. Fields were added from 2.9 to 2.13, none removed.
   `cudagraph_skip_reason` is None or text, also when `inductor.cudagraph_skips` counts (on a CPU).
 * `torch._dynamo.utils.counters`: nested counters; `graph_break[reason]`,
   `inductor.cudagraph_skips`, `aot_autograd.autograd_cache_hit|miss|bypass`.
+* `torch._dynamo.utils.graph_break_reasons`: list of `GraphCompileReason`, one for each graph that ended in a
+  break. Three kinds are there alone and not in `counters`, with a `reason` that begins with `generic_jump` (a
+  branch on a tensor's value, `if x.mean() > 0`), `step_unsupported` (a break after which torch cannot go on,
+  as in a `try`) and, from Python 3.12 on, `comprehension_graph_break` (torch/_dynamo/symbolic_convert.py).
 * `torch._functorch.config.enable_autograd_cache`: bool, False with TORCHINDUCTOR_AUTOGRAD_CACHE=0.
 * `torch._inductor.graph.GraphLowering.save_output_code`: None, or a function that receives the
   Python source of every graph's wrapper, generated or found in the cache; its kernels are the
@@ -75,6 +81,15 @@ OPTIMIZER_STEP = "Optimizer.step#"
 """Start of the name of a profiled eager step."""
 
 
+UNCOUNTED = {
+    "generic_jump": "Data-dependent branching",
+    "step_unsupported": "Encountered graph break that we cannot resume from",
+    "comprehension_graph_break": "Graph break in a comprehension",
+}
+"""Graph breaks that torch leaves out of its counters: how the reason of their graph begins, and what to call
+them, in torch's own words where it has some."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compilation:
     """One attempt of Dynamo to compile one frame."""
@@ -95,6 +110,8 @@ class Compilation:
     """Compile time of the frame by torch's own count, in s."""
     cudagraph_skip: str | None = None
     """Why torch made no CUDA graph of it, where it says so."""
+    backward: bool = False
+    """Whether it is the backward of a graph, compiled on its own when it is first called for."""
 
     @property
     def id(self) -> str:
@@ -128,6 +145,7 @@ def clear() -> None:
     """Forget all compilations and counts so far."""
     dynamo_utils.clear_compilation_metrics()
     dynamo_utils.counters.clear()
+    dynamo_utils.graph_break_reasons.clear()
 
 
 def drain() -> list[Compilation]:
@@ -139,7 +157,7 @@ def drain() -> list[Compilation]:
 
 def _compilation(record: dynamo_utils.CompilationMetrics) -> Compilation:
     frame, _, attempt = str(record.compile_id).rpartition("/")
-    failure = None
+    failure, backward = None, record.is_forward is False
     if record.fail_type is not None:
         failure = f"{record.fail_type}: {record.fail_reason or ''}".splitlines()[0]
     return Compilation(
@@ -149,9 +167,14 @@ def _compilation(record: dynamo_utils.CompilationMetrics) -> Compilation:
         operations=record.graph_op_count or 0,
         failure=failure,
         guard=record.recompile_reason,
-        seconds=record.entire_frame_compile_time_s or 0.0,
+        seconds=record.entire_frame_compile_time_s or (_backward_seconds(record) if backward else 0.0),
         cudagraph_skip=record.cudagraph_skip_reason,
+        backward=backward,
     )
+
+
+def _backward_seconds(record: dynamo_utils.CompilationMetrics) -> float:
+    return (record.backward_cumulative_compile_time_us or 0) / 1e6
 
 
 def counts() -> Counts:
@@ -161,6 +184,10 @@ def counts() -> Counts:
     for reason, number in counters["graph_break"].items():
         first = str(reason).splitlines()[0]
         breaks[first] = breaks.get(first, 0) + number
+    for one in dynamo_utils.graph_break_reasons:
+        for start, name in UNCOUNTED.items():
+            if one.reason.startswith(start):
+                breaks[name] = breaks.get(name, 0) + 1
     return Counts(
         graph_breaks=breaks,
         cudagraph_skips=counters["inductor"]["cudagraph_skips"],

@@ -46,7 +46,9 @@ class Trace:
             "trace_steps": len(self.steps),
             "graphs": len(self.graphs),
             "graph_operations": [c.operations for c in self.graphs],
-            "recompiles_all_frames": sum(c.attempt > 0 and c.failure is None for c in compiled),
+            "recompiles_all_frames": sum(
+                c.attempt > 0 and c.failure is None and not c.backward for c in compiled
+            ),
             "recompile_limit_hit": any(c.hit_limit for c in compiled),
             "eager_from_step": min(self.eager_steps, default=None),
             "eager_trace_steps": len(self.eager_steps),

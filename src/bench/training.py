@@ -149,7 +149,7 @@ def _beginning_a_step(model: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def loss_of(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
-    """Return the cross entropy of what a model returned, in float32 unless that is wider."""
+    """Return the cross entropy of what a model returned, in its dtype; autocast takes it in float32."""
     logits = logits_of(outputs)
     return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
 

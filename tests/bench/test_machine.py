@@ -407,6 +407,7 @@ class TestFacts:
         monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
         monkeypatch.setenv("OMP_NUM_THREADS", "2")
         monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/somewhere")
+        monkeypatch.setenv("TORCH_LOGS_OUT", "/somewhere/torch.log")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         found = json.loads(machine.facts(spec(), CPU)["torch_environment"])
         assert found == {"OMP_NUM_THREADS": "2", "TORCHINDUCTOR_MAX_AUTOTUNE": "1"}

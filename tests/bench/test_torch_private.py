@@ -31,6 +31,8 @@ FIELDS = {
     "entire_frame_compile_time_s",
     "is_runtime",
     "cudagraph_skip_reason",
+    "is_forward",
+    "backward_cumulative_compile_time_us",
 }
 
 needs_cxx = pytest.mark.usefixtures("cxx_compiler")
@@ -46,6 +48,45 @@ def broken(x):
     x = x + 1
     torch._dynamo.graph_break()
     return x * 2
+
+
+def branching(x):
+    """Return a sum or a product, whichever the values call for."""
+    x = x + 1
+    if x.mean() > 0:
+        x = x * 2
+    return x - 1
+
+
+def calling(x):
+    """Return the sum of that, which another function makes."""
+    return branching(x + 1).sum()
+
+
+def trying(x):
+    """Return a product with a graph break after which torch leaves the rest to Python."""
+    x = x + 1
+    x = x * 2
+    try:  # noqa: SIM105  # what is tested
+        torch._dynamo.graph_break()
+    except ValueError:
+        pass
+    return x - 1
+
+
+def comprehending(x):
+    """Return a product with a graph break in a comprehension, which Python 3.12 has no function for."""
+    x = x + 1
+    return [x * 2 for _ in range(2) if torch._dynamo.graph_break() is None]
+
+
+def looping(x):
+    """Return a product with a graph break in a loop."""
+    x = x + 1
+    for _ in range(2):
+        torch._dynamo.graph_break()
+        x = x * 2
+    return x
 
 
 def compiled(function, backend="eager", **arguments):
@@ -159,6 +200,18 @@ class TestDrain:
         assert refused.failure.startswith("Unsupported: ")
         assert (refused.function, refused.operations, refused.attempt) == (None, 0, 2)
 
+    @needs_cxx
+    def test_the_backward_of_a_graph_is_a_record_of_its_own(self, cold_cache):
+        """Of the same id, without operations; it takes its time when `backward` is first called."""
+        parameter = torch.ones(3, requires_grad=True)
+        loss = compiled(lambda p: (p * p).sum(), "inductor")(parameter)
+        (forward,) = torch_private.drain()
+        loss.backward()
+        (backward,) = torch_private.drain()
+        assert (forward.backward, backward.backward, backward.id) == (False, True, forward.id)
+        assert (forward.has_graph, backward.has_graph, backward.failure) == (True, False, None)
+        assert backward.seconds > 0
+
     def test_torch_stops_at_eight_graphs_a_frame(self):
         """The default that decides from which value of a learning rate on a step runs eager."""
         step = compiled(scaled)
@@ -214,6 +267,31 @@ class TestCounts:
         assert list(breaks.values()) == [1]
         assert "graph_break()" in next(iter(breaks))
         assert len(next(iter(breaks)).splitlines()) == 1
+
+    @pytest.mark.parametrize(
+        ("function", "reason", "number"),
+        [
+            (branching, "generic_jump", 1),
+            (calling, "generic_jump", 2),
+            (trying, "step_unsupported", 1),
+            pytest.param(
+                *(comprehending, "comprehension_graph_break", 1),
+                marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="a function of its own"),
+            ),
+        ],
+    )
+    def test_breaks_that_torch_does_not_count_are_counted(self, function, reason, number):
+        """Where one function calls another, the break of that one breaks the graph of both."""
+        compiled(function)(torch.ones(3))
+        assert torch_private.counts().graph_breaks == {torch_private.UNCOUNTED[reason]: number}
+        assert not any(dynamo_utils.counters["graph_break"].values()) or function is calling
+
+    def test_a_break_in_a_loop_costs_the_whole_frame(self):
+        """It is no graph break: there is no graph to break."""
+        compiled(looping)(torch.ones(3))
+        assert torch_private.counts().graph_breaks == {}
+        (only,) = torch_private.drain()
+        assert only.failure == "Unsupported: Call to `torch._dynamo.graph_break()`"
 
     def test_nothing_compiled_is_nothing_counted(self):
         """Counters that torch never touched are zero."""

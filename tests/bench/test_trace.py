@@ -88,6 +88,13 @@ class TestFacts:
         found = facts(FIRST, [bare("0", 1), bare("1", 1), compilation(attempt=1)])
         assert (found["graphs"], found["recompiles"], found["recompiles_all_frames"]) == (2, 1, 3)
 
+    def test_a_backward_is_compile_time_and_no_recompile(self):
+        """The graph of a recompile has one, which torch tells apart."""
+        backward = Compilation("2", 1, None, 0, None, None, 0.25, backward=True)
+        found = facts(FIRST, [compilation(attempt=1), backward])
+        assert (found["graphs"], found["recompiles"], found["recompiles_all_frames"]) == (2, 1, 1)
+        assert found["recompile_torch_s"] == 0.25 + 0.25
+
     def test_a_refused_attempt_is_the_limit_and_nothing_else(self):
         """Eight graphs are seven recompiles; the ninth attempt was turned away."""
         later = [[compilation(attempt=n, guard=LR_GUARD)] for n in range(1, 8)]

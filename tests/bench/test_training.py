@@ -161,6 +161,11 @@ class TestStep:
         assert {p.dtype for p in built.parameters} == {torch.float32}
         assert (built.training.scaler is not None) == (amp == "fp16")
 
+    def test_the_loss_of_a_model_in_bfloat16_is_in_bfloat16(self):
+        """Nothing is widened unasked; mixed precision is what does."""
+        loss = workload.build(small("tiny_cnn", "model.dtype=bfloat16"), CPU).step()
+        assert loss.dtype == torch.bfloat16
+
     def test_channels_last_is_the_format_of_weights_and_images(self):
         """Both; the values are those of the usual format."""
         built = workload.build(small("tiny_cnn", "workload.channels_last=true"), CPU)
@@ -317,6 +322,17 @@ class TestTargets:
         assert (row["parity"], row["compiled_path"]) == ("passed", "compiled")
         assert row["parity_tolerance"] == {"bf16": 0.02, "fp16": 2.5e-3}[amp]
         assert row["parity_eager_error"] > 1e-3
+
+    def test_a_gradient_scaler_is_outside_of_a_whole_step_s_graphs(self):
+        """torch does not trace it; without it the same step has nothing there."""
+        scaled, plain = (
+            trained("tiny_transformer", "aot_eager", "step", f"workload.amp={amp}")
+            for amp in ("fp16", "bf16")
+        )
+        assert [row["graphs"] for row in (scaled, plain)] == [2, 2]
+        assert [row["parity"] for row in (scaled, plain)] == ["passed", "passed"]
+        assert (scaled["compiled_path"], scaled["eager_ops"] > 0) == ("partly", True)
+        assert (plain["compiled_path"], plain["eager_ops"]) == ("compiled", 0)
 
     def test_fullgraph_holds_for_the_model_alone(self):
         """It has no graph break; the optimizer's step has one that a known rule speaks of."""

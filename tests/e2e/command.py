@@ -36,6 +36,7 @@ class Command:
         faults=False,
         python_path=str(ROOT),
         leases=None,
+        environment=None,
     ):
         """Start it in `folder`; with `faults` SGD misbehaves for some learning rates."""
         self.output_dir = output_dir or folder / "out"
@@ -43,7 +44,8 @@ class Command:
         path = f"{FAULTS}:{ROOT}" if faults else python_path
         # As on a host of its own, unless a test says otherwise.
         self.leases = leases or Path(tempfile.mkdtemp(prefix="stepsweep-leases-"))
-        environment = os.environ | {"COLUMNS": "100", self.mark: "1", "STEPSWEEP_LEASES": str(self.leases)}
+        own = {"COLUMNS": "100", self.mark: "1", "STEPSWEEP_LEASES": str(self.leases)}
+        environment = os.environ | own | (environment or {})
         environment.pop("PYTHONPATH", None)
         self.process = subprocess.Popen(
             [*(program or (sys.executable, "-m", "src.run")), *arguments, f"output_dir='{self.output_dir}'"],
