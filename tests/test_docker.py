@@ -95,7 +95,8 @@ class TestDockerfile:
         tables = project()
         build = tables["tool"]["hatch"]["build"]["targets"]["wheel"]
         named = {tables["project"]["readme"], *tables["project"]["license-files"], *build["packages"]}
-        assert named | set(build["force-include"]) | {"pyproject.toml"} <= set(sources())
+        folders = {path.partition("/")[0] for path in build["force-include"]}
+        assert named | folders | {"pyproject.toml"} <= set(sources())
         order = [f"{name} {rest}" for name, rest in instructions()]
         (installs,) = [n for n, line in enumerate(order) if line.endswith("--no-deps .")]
         assert all(n < installs for n, line in enumerate(order) if line.startswith("COPY"))
