@@ -60,9 +60,10 @@ def _sweep(output_dir: Path, overrides: tuple[str, ...], cache: str, runs: int) 
     rows = store.read(files, ["status", "wall_s", "process_s", "toolchain_s", "job"])[0].to_pylist()
     if [row["status"] for row in rows] != ["ok"] * runs:
         raise SystemExit(f"not all runs were measured: {[row['status'] for row in rows]}")
-    return wall / runs, (
-        wall - sum(row["process_s"] for row in rows) - max(r["toolchain_s"] or 0 for r in rows)
-    ) / runs
+    own = sum(row["process_s"] for row in rows)
+    if cache == "cold":  # a warm one was probed before
+        own += max(row["toolchain_s"] or 0.0 for row in rows)
+    return wall / runs, (wall - own) / runs
 
 
 def _fresh(folder: Path, overrides: tuple[str, ...], cache: str, runs: int) -> float:
