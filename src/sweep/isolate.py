@@ -59,7 +59,7 @@ class Ended:
     error: str | None = None
     """Traceback of an exception."""
     exception: str | None = None
-    """Name of the exception's class."""
+    """The exception's class, with its module."""
 
 
 def call(
@@ -282,7 +282,8 @@ def _child(messages: Connection, target: str, payload: Any, setting: _Setting) -
     except Exception as error:  # becomes the row of this run
         traceback.print_exc()
         reason = f"{type(error).__name__}: {_first_line(error)}"
-        messages.send((_RAISED, (type(error).__name__, reason, traceback.format_exc())))
+        kind = f"{type(error).__module__}.{type(error).__qualname__}"
+        messages.send((_RAISED, (kind, reason, traceback.format_exc())))
     else:
         messages.send((_RETURNED, None))
     messages.close()

@@ -20,8 +20,15 @@ from src.timings import ProcessTimes, Repeat
 
 _TAIL_BYTES = 8000
 
-_TOLD = {"Unsupported": "unsupported", "Excluded": "excluded", "SpecError": "failed"}
-"""Exceptions of the run's process that say all there is to say, and the status of each."""
+_TOLD = {
+    "src.bench.refusal.Unsupported": "unsupported",
+    "src.bench.refusal.Excluded": "excluded",
+    "src.rules.SpecError": "failed",
+}
+"""Exceptions of the run's process that say all there is to say, and the status of each.
+
+With their modules: torch has an `Unsupported` of its own, for a graph break under `fullgraph`.
+"""
 
 
 _WORTH_ANOTHER_ATTEMPT = ("crashed", "timed_out")
@@ -335,7 +342,8 @@ def _outcome(ended: isolate.Ended, found: "_Found", log: Path) -> dict[str, Any]
         return {"status": "unsupported", "reason": reason, "stage": stage, "verdict": None}
     if ended.exception in _TOLD:
         # The number of a process may precede the name.
-        reason = (ended.reason or "").replace(f"{ended.exception}: ", "", 1)
+        name = ended.exception.rpartition(".")[2]
+        reason = (ended.reason or "").replace(f"{name}: ", "", 1)
         return {"status": _TOLD[ended.exception], "reason": reason, "stage": stage, "verdict": None}
     status = {"raised": "failed", "too_large": "failed"}.get(ended.how, ended.how)
     return {

@@ -121,7 +121,7 @@ class TestRaised:
         ended = call("raises", "first line\nsecond line")
         assert ended.how == "raised"
         assert ended.reason == "ValueError: first line"
-        assert ended.exception == "ValueError"
+        assert ended.exception == "builtins.ValueError"
         assert ended.error.startswith("Traceback (most recent call last)")
         assert "in raises" in ended.error
         assert ended.error.endswith("ValueError: first line\nsecond line\n")
@@ -152,7 +152,7 @@ class TestRaised:
             watch=Watch(LimitsSpec(GENEROUS, None, None, None)),
             on_message=heard.take,
         )
-        assert ended.exception == "ModuleNotFoundError"
+        assert ended.exception == "builtins.ModuleNotFoundError"
 
 
 class TestCrashed:

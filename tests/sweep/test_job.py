@@ -143,6 +143,7 @@ def rows(folder):
     return table.to_pylist()
 
 
+UNSUPPORTED, EXCLUDED = "src.bench.refusal.Unsupported", "src.bench.refusal.Excluded"
 ENDINGS = {
     "ok": (Ended("returned", None), None),
     "failed": (
@@ -151,8 +152,11 @@ ENDINGS = {
     ),
     "timed_out": (Ended("timed_out", "over the time limit"), "over the time limit"),
     "crashed": (Ended("crashed", "killed by SIGKILL"), "killed by SIGKILL"),
-    "unsupported": (Ended("raised", "Unsupported: no CUDA", "Traceback", "Unsupported"), "no CUDA"),
-    "excluded": (Ended("raised", "Excluded: of no use", "Traceback", "Excluded"), "of no use"),
+    "unsupported": (Ended("raised", "Unsupported: no CUDA", "Traceback", UNSUPPORTED), "no CUDA"),
+    "excluded": (
+        Ended("raised", "Excluded: of no use", "Traceback", "src.bench.refusal.Excluded"),
+        "of no use",
+    ),
 }
 
 
@@ -177,10 +181,16 @@ class TestRow:
         (row,) = rows(tmp_path)
         assert (row["status"], row["reason"], row["stage"], len(child.calls)) == ("failed", told, "trace", 1)
 
+    def test_an_exception_of_torch_with_the_name_of_ours_is_a_failure(self, run, tmp_path):
+        """Such as a graph break under fullgraph."""
+        run(Child(Ended("raised", "Unsupported: a break", "Traceback", "torch._dynamo.exc.Unsupported")))
+        (row,) = rows(tmp_path)
+        assert (row["status"], row["reason"], row["error"]) == ("failed", "Unsupported: a break", "Traceback")
+
     def test_a_mistake_in_the_configuration_needs_no_traceback(self, run, tmp_path):
         """Only the run's process can see it: a dotted path that names nothing."""
         told = "optimizer._target_ must name what can be imported: got 'a.B' (No module named 'a')"
-        run(Child(Ended("raised", f"SpecError: {told}", "Traceback", "SpecError")))
+        run(Child(Ended("raised", f"SpecError: {told}", "Traceback", "src.rules.SpecError")))
         (row,) = rows(tmp_path)
         assert (row["status"], row["reason"], row["error"]) == ("failed", told, None)
 
@@ -605,7 +615,7 @@ class TestProcesses:
 
     def test_a_refusal_of_one_says_so_once(self, run, tmp_path):
         """The status tells what kind of reason it is."""
-        refused = Ended("raised", "Unsupported: no CUDA any more", "Traceback", "Unsupported")
+        refused = Ended("raised", "Unsupported: no CUDA any more", "Traceback", UNSUPPORTED)
         run(Processes(first(), ([], refused)), *THREE)
         (row,) = rows(tmp_path)
         assert (row["status"], row["reason"]) == ("unsupported", "process 2 of 3: no CUDA any more")
