@@ -20,7 +20,7 @@ NEEDED = {
     "local=site": "hydra_plugins.hydra_submitit_launcher",
     "hydra/launcher=ray": None,  # in no test: docs/launchers.md says why
 }
-"""What a command that is shown needs. The like runs in test_slurm, test_joblib, test_optuna of tests/e2e."""
+"""What a command that is shown needs. The like runs in test_slurm_jobs, test_joblib, test_optuna."""
 
 
 def commands(page):

@@ -13,7 +13,7 @@ from typing import Any
 from src import provenance, record, store, verdicts, vocabulary
 from src.models import ModelSpec
 from src.spec import RunSpec
-from src.sweep import caches, isolate, placing, resume
+from src.sweep import caches, gpu_place, isolate, resume
 from src.sweep.limits import Watch
 from src.sweep.resume import Earlier
 from src.timings import ProcessTimes, Repeat
@@ -192,7 +192,7 @@ def _measure(job: Job, found: "_Found") -> dict[str, Any]:
     except OSError as error:
         return {"status": "failed", "reason": f"compile cache: {str(error)[:300]}", "stage": "cache"}
     try:
-        with placing.placed(spec) as place:
+        with gpu_place.placed(spec) as place:
             found.facts["near_cpus"] = place.near_cpus
             ended = _measure_in_processes(job, cache, place, found)
         columns, ended = _columns(found, spec, ended)
@@ -230,7 +230,7 @@ def _shared_cache(spec: RunSpec) -> str | None:
 
 
 def _measure_in_processes(
-    job: Job, cache: caches.Cache, place: placing.Place, found: "_Found"
+    job: Job, cache: caches.Cache, place: gpu_place.Place, found: "_Found"
 ) -> isolate.Ended:
     """Measure in one process, and again in as many as are asked for; return how the last one ended.
 

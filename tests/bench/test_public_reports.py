@@ -38,7 +38,7 @@ def reported(*overrides):
     def report(kind, value):
         if kind == "stage":
             stages.append(value)
-        else:
+        elif kind == "facts":
             columns.update(value)
 
     try:

@@ -1,5 +1,6 @@
 """A whole training step: what it is made of, what of it is compiled, and that it is a user's own loop's."""
 
+import importlib
 import warnings
 
 import pytest
@@ -237,8 +238,12 @@ class TestRefused:
     def test_a_library_that_does_not_go_with_this_torch_is_no_failure(self, monkeypatch):
         """Its own words are in the reason."""
 
-        def fails(name):
-            raise RuntimeError("operator torchvision::nms does not exist")
+        real = importlib.import_module
+
+        def fails(name, *rest):
+            if name.startswith("torchvision"):
+                raise RuntimeError("operator torchvision::nms does not exist")
+            return real(name, *rest)
 
         monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda name: object())
         monkeypatch.setattr(libraries.importlib, "import_module", fails)

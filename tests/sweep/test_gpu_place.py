@@ -8,8 +8,8 @@ import pytest
 
 from src import hardware, lease
 from src.hardware import Gpu
-from src.sweep import placing
-from src.sweep.placing import Place, placed
+from src.sweep import gpu_place
+from src.sweep.gpu_place import Place, placed
 from tests.specs import spec as spec_of
 
 A, B = Gpu("GPU-aaa", "NVIDIA H200", "0000:1b:00.0"), Gpu("GPU-bbb", "NVIDIA H200", "0000:9a:00.0")
@@ -21,7 +21,7 @@ def host(tmp_path, monkeypatch):
     monkeypatch.setenv(lease.FOLDER, str(tmp_path / "leases"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(hardware, "gpus", lambda: (A, B))
-    monkeypatch.setattr(placing, "_SYS", tmp_path)
+    monkeypatch.setattr(gpu_place, "_SYS", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)))
     for gpu in (A, B):
         write(tmp_path / "bus/pci/devices" / gpu.bus / "local_cpulist", "0-2,4-6\n")
@@ -103,7 +103,7 @@ class TestCpus:
             assert place == Place()
 
     def test_none_where_the_system_does_not_tell(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(placing, "_SYS", tmp_path / "nothing")
+        monkeypatch.setattr(gpu_place, "_SYS", tmp_path / "nothing")
         with run_on() as place:
             assert place.near_cpus is None
 

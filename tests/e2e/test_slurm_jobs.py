@@ -52,8 +52,12 @@ def hanging(tmp_path, cluster):
     sweep.wait_for_files("logs/*/*/run.log", 2)
     yield sweep
     sweep.end()
+    busy = {"RUNNING", "PENDING", "COMPLETING"}
+    end = time.monotonic() + 60  # SLURM takes its time over what was cancelled
+    while busy & {v for k, v in cluster.states().items() if k not in earlier} and time.monotonic() < end:
+        time.sleep(0.2)
     now = {k: v for k, v in cluster.states().items() if k not in earlier}
-    assert not {"RUNNING", "PENDING", "COMPLETING"} & set(now.values())
+    assert not busy & set(now.values())
 
 
 class TestGoodSweep:
@@ -113,7 +117,7 @@ class TestLostJobs:
         assert done.leaves_no_process()
 
     def test_a_cancelled_array_is_rows_and_may_be_run_again(self, tmp_path, cluster, hanging):
-        """Those that ran and those that had not begun; then what lacks is run in a sweep of its own."""
+        """Those that ran and those that had not begun; the sweep is then taken up again."""
         (number,) = {job.split("_")[0] for job, state in cluster.states().items() if state == "RUNNING"}
         cluster.command("scancel", number)
         done = hanging.end()
@@ -124,9 +128,11 @@ class TestLostJobs:
         assert list(rows["reason"]) == [told.format(number, job) for job in range(4)]
         assert (done.code, done.err) == (1, "")
         assert done.leaves_no_process()
-        seeds = ",".join(map(str, rows["seed"]))
-        again = run(tmp_path, *SLURM, f"optimizer.lr={HANGS}", f"seed={seeds}", output_dir=tmp_path / "again")
-        assert (again.code, list(again.rows()["run_key"])) == (0, list(rows["run_key"]))
+        same = (*SLURM, f"optimizer.lr={HANGS}", "seed=1,2,3,4")
+        again = run(tmp_path, *same, "resume=latest", output_dir=done.output_dir)
+        after = again.rows()
+        assert (again.code, list(after["status"]), list(after["attempts"])) == (0, ["ok"] * 4, [2] * 4)
+        assert list(after["run_key"]) == list(rows["run_key"])
 
     def test_a_job_that_is_requeued_is_one_row(self, tmp_path, cluster, monkeypatch):
         """As one that was preempted: it begins again, and the sweep waits for it."""
