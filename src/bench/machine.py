@@ -184,7 +184,8 @@ def facts(spec: RunSpec, device: torch.device) -> dict[str, Any]:
         "load_average": _load_average(),
         "memory_bytes": psutil.virtual_memory().total,
         "python_version": platform.python_version(),
-        "torch_version": torch.__version__,
+        # A string alone: torch's own class would have the parent load torch to read it.
+        "torch_version": str(torch.__version__),
         "triton_version": _version("triton"),
         "cxx_compiler": _compiler_version() if compiles_cxx(spec, device) else None,
         "cuda_version": torch.version.cuda,

@@ -1,7 +1,9 @@
 """A whole run in this process: stages, facts as they become known, times, and the verdict."""
 
+import io
 import itertools
 import json
+import pickle
 import weakref
 
 import pytest
@@ -152,6 +154,34 @@ def measured(*overrides):
     reported = Reported(*overrides)
     child.measure(reported.spec, reported)
     return reported
+
+
+class Sent(Reported):
+    """Also notes of which modules the messages need classes to be read."""
+
+    def __init__(self, *overrides):
+        super().__init__(*overrides)
+        self.modules = set()
+
+    def __call__(self, kind, value):
+        modules = self.modules
+
+        class Reader(pickle.Unpickler):
+            def find_class(self, module, name):
+                modules.add(module)
+                return super().find_class(module, name)
+
+        Reader(io.BytesIO(pickle.dumps((kind, value)))).load()
+        super().__call__(kind, value)
+
+
+class TestReports:
+    def test_what_the_parent_reads_needs_no_torch(self):
+        """It would load torch for a string of a class of torch's, and hear nothing meanwhile."""
+        sent = Sent("measure.explain=true")
+        child.measure(sent.spec, sent)
+        assert "src.timings" in sent.modules
+        assert not {name for name in sent.modules if name.partition(".")[0] in ("torch", "numpy")}
 
 
 def measured_again(*overrides, best=None, path=None, compiled_first=False):
